@@ -175,6 +175,8 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One offered request, sent at most once: a line of ``requests.jsonl``.
 
     Instants are ns since t0; see DESIGN in the README for each one's meaning.
+    ``started_ns`` is when the issuer took it up: later than ``scheduled_ns`` is
+    the client's own lateness, while ``connected_ns - started_ns`` is the network's.
     ``sent_ns`` is when the last byte of the request was handed to the kernel.
     ``token_ns`` holds one stamp a counted token event; ``token_exact[i]`` is
     False where that stamp is only an upper bound (a coalesced read).
@@ -185,6 +187,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     tenant: str | None = None
     scheduled_ns: int
+    started_ns: int | None = None
     sent_ns: int | None = None
     connected_ns: int | None = None
     headers_ns: int | None = None
