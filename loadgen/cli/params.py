@@ -1,0 +1,57 @@
+"""Option groups as dataclasses, so that verbs share flags and never repeat them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
+
+__all__ = ["takes_groups"]
+
+
+def takes_groups(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let a verb take dataclasses whose fields are its flags.
+
+    Typer sees one flat signature: each parameter annotated with a dataclass is
+    replaced by that dataclass' fields; the rest stays as it is.
+    """
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, type] = {}
+    flat: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(verb).parameters.items():
+        hint = hints[name]
+        if not is_dataclass(hint):
+            flat.append(parameter.replace(annotation=hint))
+            continue
+        assert isinstance(hint, type)
+        groups[name] = hint
+        flat += _flags(hint)
+
+    def flattened(**values: Any) -> None:
+        built = {
+            name: group(**{f.name: values.pop(f.name) for f in fields(group)})
+            for name, group in groups.items()
+        }
+        verb(**values, **built)
+
+    flattened.__name__ = verb.__name__
+    flattened.__doc__ = verb.__doc__
+    flattened.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    flattened.__annotations__ = {p.name: p.annotation for p in flat}
+    return flattened
+
+
+def _flags(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty
+            if field.default is MISSING
+            else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]

@@ -1,0 +1,1 @@
+"""The control plane of one run: what happens around the offering of a schedule."""

@@ -1,0 +1,146 @@
+"""Prompt lengths of every planned request, known before t0.
+
+A refused request brings no usage; its length must come from somewhere else and
+the source is named: the server's own ``/tokenize`` (vLLM's or llama.cpp's
+shape), else a local tokenizer, else the generator's estimate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from loadgen.control.ask import ask
+from loadgen.model import TokenSource
+
+__all__ = ["PromptLengths", "count_locally", "count_on_server"]
+
+MAX_PROMPTS = 5_000
+MAX_BYTES = 64 << 20
+CONCURRENCY = 8
+REQUEST_LIMIT_S = 10.0
+BUDGET_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLengths:
+    """One length a planned request, -1 where unknown, and where they come from."""
+
+    tokens: array[int]
+    source: TokenSource
+    note: str = ""
+
+
+Count = Callable[[aiohttp.ClientSession, dict[str, Any]], Awaitable[int]]
+
+
+async def count_on_server(
+    session: aiohttp.ClientSession, bodies: Iterable[bytes], model: str
+) -> PromptLengths | str:
+    """Ask the server for the token count of each body's prompt.
+
+    Args:
+        session: rooted at the server, with its headers.
+        bodies: request bodies in schedule order; equal ones are asked once.
+        model: the model's name, sent along.
+
+    Returns:
+        The lengths, or in words why there are none.
+    """
+    distinct: dict[bytes, list[int]] = {}
+    total_bytes = 0
+    for seq, body in enumerate(bodies):
+        distinct.setdefault(body, []).append(seq)
+        total_bytes += len(body)
+        if len(distinct) > MAX_PROMPTS or total_bytes > MAX_BYTES:
+            return f"more than {MAX_PROMPTS:,} prompts or 64 MiB: not asked"
+    if not distinct:
+        return "no prompts"
+    prompts = {body: msgspec.json.decode(body) for body in distinct}
+    first = next(iter(prompts.values()))
+    try:
+        async with asyncio.timeout(BUDGET_S):
+            count = await _find_dialect(session, first, model)
+            if count is None:
+                return "the server has no usable /tokenize"
+            counts = await _ask_all(session, count, prompts)
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        return "/tokenize did not answer in time"
+    tokens = array("i", [-1]) * sum(len(seqs) for seqs in distinct.values())
+    for body, seqs in distinct.items():
+        for seq in seqs:
+            tokens[seq] = counts[body]
+    if -1 in counts.values():
+        return "/tokenize failed for some prompts"
+    return PromptLengths(tokens, TokenSource.TOKENIZE)
+
+
+async def _find_dialect(
+    session: aiohttp.ClientSession, prompt: dict[str, Any], model: str
+) -> Count | None:
+    async def vllm(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+        asked: dict[str, Any] = {"model": model}
+        asked |= {k: body[k] for k in ("messages", "prompt") if k in body}
+        answer = await _post(session, "/tokenize", asked)
+        count = answer.get("count")
+        return count if type(count) is int else -1
+
+    async def llama_cpp(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+        text = body.get("prompt")
+        if "messages" in body:
+            chat = {"messages": body["messages"]}
+            text = (await _post(session, "/apply-template", chat)).get("prompt")
+        if not isinstance(text, str):
+            return -1
+        asked = {"content": text, "add_special": True, "parse_special": True}
+        tokens = (await _post(session, "/tokenize", asked)).get("tokens")
+        return len(tokens) if isinstance(tokens, list) else -1
+
+    for count in (vllm, llama_cpp):
+        if await count(session, prompt) > 0:
+            return count
+    return None
+
+
+async def _ask_all(
+    session: aiohttp.ClientSession, count: Count, prompts: dict[bytes, dict[str, Any]]
+) -> dict[bytes, int]:
+    counts: dict[bytes, int] = {}
+    waiting = iter(prompts.items())
+
+    async def worker() -> None:
+        for body, prompt in waiting:
+            counts[body] = await count(session, prompt)
+
+    await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
+    return counts
+
+
+async def _post(
+    session: aiohttp.ClientSession, path: str, body: dict[str, Any]
+) -> dict[str, Any]:
+    answer = await ask(session, path, body=body, limit_s=REQUEST_LIMIT_S)
+    return answer.json_object() if answer.status == 200 else {}
+
+
+def count_locally(
+    bodies: Iterable[bytes], count: Callable[[str], int]
+) -> PromptLengths:
+    """Count each body's prompt text with a local tokenizer.
+
+    The chat template is not applied, so chat prompts come out a few tokens short.
+    """
+    tokens = array("i")
+    for body in bodies:
+        prompt = msgspec.json.decode(body)
+        texts = [m["content"] for m in prompt.get("messages", ())]
+        text = prompt.get("prompt", "\n".join(t for t in texts if isinstance(t, str)))
+        tokens.append(count(text) if isinstance(text, str) else -1)
+    note = "chat template not counted"
+    return PromptLengths(tokens, TokenSource.LOCAL_TOKENIZER, note)

@@ -1,0 +1,71 @@
+"""Keys and headers a person hands us: sent to the server, never written down."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from loadgen.errors import UsageError
+
+__all__ = ["api_key", "auth_header", "parse_headers"]
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = {"host", "content-length", "transfer-encoding", "connection", "x-request-id"}
+
+
+def api_key(env_name: str | None, file: Path | None) -> str | None:
+    """The API key from an environment variable or a file; None when not asked for.
+
+    Raises:
+        UsageError: both given, the variable unset, the file unreadable, or a key
+            that cannot be a header's value.
+    """
+    if env_name is not None and file is not None:
+        raise UsageError("--api-key-env and --api-key-file are both given", "keep one")
+    if env_name is not None:
+        key, where = os.environ.get(env_name), f"environment variable {env_name}"
+        if not key:
+            raise UsageError(f"{where} is not set or empty", "export it first")
+    elif file is not None:
+        where = f"--api-key-file {file}"
+        try:
+            key = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not text"
+            raise UsageError(f"{where}: {reason}") from None
+    else:
+        return None
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise UsageError(f"{where} holds no usable key")
+    return key
+
+
+def auth_header(key: str, api: str) -> tuple[str, str]:
+    """How a protocol wants its key: Anthropic's own header, else a bearer token."""
+    if api.startswith("anthropic"):
+        return "x-api-key", key
+    return "Authorization", f"Bearer {key}"
+
+
+def parse_headers(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Read ``Name: value`` lines; the message of an error never shows the value.
+
+    Raises:
+        UsageError: no colon, a name or value HTTP forbids, or a header that is
+            ours to set.
+    """
+    headers = []
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name, value = name.strip(), value.strip()
+        if not colon or not _NAME.fullmatch(name):
+            raise UsageError("--header takes 'Name: value'")
+        if not value.isascii() or not value.isprintable():
+            raise UsageError(f"--header {name}: the value must be printable ASCII")
+        if name.lower() in _OURS:
+            raise UsageError(f"--header {name} is set by loadgen itself")
+        headers.append((name, value))
+    return headers
