@@ -1,0 +1,1 @@
+"""Real engines and proxies: how to install, start and load-test them."""
