@@ -1,0 +1,1 @@
+"""An inference engine as arithmetic: what is scheduled when, and what it costs."""
