@@ -1,0 +1,1 @@
+"""What goes over the wire: framing, dialects, one answer folded into facts."""

@@ -1,0 +1,199 @@
+"""What the events of one answer said, added up."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from loadgen.model import ServerError
+from loadgen.wire import tokens as kind
+from loadgen.wire.outcome import BAD_FINISHES
+from loadgen.wire.protocols.delta import Delta, Output, Usage
+
+if TYPE_CHECKING:
+    from loadgen.wire.protocols import Protocol
+
+__all__ = ["MAX_EXCERPT_BYTES", "Answer", "Text"]
+
+MAX_EXCERPT_BYTES = 2048
+_TEXT_BATCH = 64
+_TEXT_BATCH_CHARS = 4096
+
+
+class Text:
+    """Answer text as a digest, and as text where it is to be kept."""
+
+    __slots__ = ("_digest", "_keep", "_kept", "_pieces")
+
+    def __init__(self, keep: bool) -> None:
+        self._keep = keep
+        self._pieces: list[str] = []
+        self._kept: list[str] = []
+        self._digest = hashlib.sha256()
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        if len(self._pieces) >= _TEXT_BATCH or len(piece) >= _TEXT_BATCH_CHARS:
+            self._settle()
+
+    def sha256(self) -> str:
+        """Hex, of the UTF-8 text."""
+        self._settle()
+        return self._digest.hexdigest()
+
+    def whole(self) -> str | None:
+        """The text; None where it is not kept."""
+        self._settle()
+        return "".join(self._kept) if self._keep else None
+
+    def _settle(self) -> None:
+        encoded = "".join(self._pieces).encode("utf-8", "replace")
+        self._pieces.clear()
+        self._digest.update(encoded)
+        if self._keep:
+            self._kept.append(encoded.decode("utf-8"))
+
+
+class Answer:
+    """The sum of an answer's events.
+
+    Attributes:
+        kinds: what each event that may be a token carried (see ``tokens``).
+        events: events of the protocol.
+        done: the end mark came.
+        text: the first choice's answer text.
+        error: the first one reported, and ``error_bytes`` as it was sent.
+        finish_reason: the last one, or the first that means failure.
+        prompt_tokens: by usage; None: not said. The other counts likewise.
+        usage_is_final: usage came with or after a finish reason.
+        choices: indices of the choices seen.
+        model: not bounded, not checked; ``response_id`` likewise.
+    """
+
+    __slots__ = (
+        "_cumulative",
+        "_done_ends",
+        "_finished",
+        "_grown",
+        "_latest",
+        "choices",
+        "done",
+        "error",
+        "error_bytes",
+        "events",
+        "finish_reason",
+        "kinds",
+        "model",
+        "output_tokens",
+        "prompt_tokens",
+        "reasoning_tokens",
+        "response_id",
+        "text",
+        "usage_is_final",
+    )
+
+    def __init__(self, protocol: Protocol, keep_text: bool) -> None:
+        self._cumulative = protocol.cumulative
+        self._done_ends = protocol.done_ends
+        self._grown = ""
+        self._latest: tuple[int, ...] = ()
+        self._finished: set[int] = set()
+        self.choices: set[int] = set()
+        self.kinds = bytearray()
+        self.events = 0
+        self.done = False
+        self.text = Text(keep_text)
+        self.error: ServerError | None = None
+        self.error_bytes: bytes | None = None
+        self.finish_reason: str | None = None
+        self.prompt_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
+        self.usage_is_final = False
+        self.model: str | None = None
+        self.response_id: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """It came to its end: each choice seen has one, or the protocol's sign came."""
+        if self._done_ends and self.done:
+            return True
+        return self.finish_reason is not None and self.choices <= self._finished
+
+    def fold(self, delta: Delta, raw: bytes | bytearray) -> None:
+        """Add one event that is not malformed.
+
+        Args:
+            delta: what it says.
+            raw: as it was sent.
+        """
+        self.events += 1
+        if self._cumulative:
+            delta = self._without_repeat(delta)
+        if delta.output == "answer":
+            self.kinds.append(kind.ANSWER)
+            if delta.text:
+                self.text.add(delta.text)
+        elif delta.output != "none":
+            self._count_wordless(delta)
+        if delta.choices != self._latest:
+            self._latest = delta.choices
+            self.choices.update(delta.choices)
+        if self.response_id is None:
+            self.response_id = delta.response_id
+            self.model = self.model or delta.model
+        if (
+            delta.finish_reason is not None
+            or delta.usage is not None
+            or delta.error is not None
+            or delta.done
+        ):
+            self._note(delta, raw)
+
+    def _count_wordless(self, delta: Delta) -> None:
+        """Reasoning, or an empty string that may or may not be a token."""
+        if delta.output == "reasoning":
+            self.kinds.append(kind.REASONING)
+        elif delta.finish_reason is not None:
+            self.kinds.append(kind.CLOSING)
+        elif delta.usage is None or delta.usage.completion is None:
+            self.kinds.append(kind.EMPTY)
+        elif delta.usage.completion > (self.output_tokens or 0):
+            self.kinds.append(kind.RUNNING)
+
+    def _note(self, delta: Delta, raw: bytes | bytearray) -> None:
+        """What few events say: an end, usage, an error."""
+        if delta.finish_reason is not None:
+            self._finished.update(delta.finished)
+            if self.finish_reason not in BAD_FINISHES:
+                self.finish_reason = delta.finish_reason
+        if delta.usage is not None:
+            self._note_usage(delta.usage)
+        if delta.error is not None and self.error is None:
+            self.error = delta.error
+            self.error_bytes = bytes(raw[:MAX_EXCERPT_BYTES])
+        self.done = self.done or delta.done
+
+    def _note_usage(self, usage: Usage) -> None:
+        """Counts are cumulative: the last of each stands."""
+        if usage.prompt is not None:
+            self.prompt_tokens = usage.prompt
+        if usage.completion is not None:
+            self.output_tokens = usage.completion
+        if usage.reasoning is not None:
+            self.reasoning_tokens = usage.reasoning
+        self.usage_is_final = self.finish_reason is not None
+
+    def _without_repeat(self, delta: Delta) -> Delta:
+        """An event that repeats the text so far, reduced to what it adds."""
+        text, so_far = delta.text, self._grown
+        if text.startswith(so_far):
+            piece, self._grown = text[len(so_far) :], text
+        else:  # a server set to send pieces
+            piece, self._grown = text, so_far + text
+        output: Output = delta.output
+        if output == "answer" and not piece:
+            output = "empty"
+        return msgspec.structs.replace(delta, output=output, text=piece)

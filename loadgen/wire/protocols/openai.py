@@ -1,0 +1,279 @@
+"""OpenAI chat and text completions, as vLLM, SGLang, llama.cpp and others serve them.
+
+One decoder for both: a choice carries ``delta``, ``message`` or ``text``, and
+gateways are known to answer one in the shape of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from loadgen.wire.framing import Event
+from loadgen.wire.protocols import lenient
+from loadgen.wire.protocols.delta import (
+    DONE,
+    MALFORMED,
+    Delta,
+    Framing,
+    Output,
+    Usage,
+)
+from loadgen.wire.protocols.encoding import (
+    bearer,
+    body_prefix,
+    closed,
+    length_member,
+    messages,
+    plain_text,
+    quoted,
+)
+from loadgen.wire.protocols.errors import clip, error_in, error_of_event
+
+if TYPE_CHECKING:
+    from loadgen.plan.prompts import Prompt
+    from loadgen.wire.protocols.encoding import Encoder
+
+__all__ = ["OpenAiChat", "OpenAiCompletions", "decode", "decode_whole"]
+
+_MAX_TOKENS = 2**53
+
+
+class _Details(msgspec.Struct, gc=False):
+    reasoning_tokens: Any = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Content(msgspec.Struct, gc=False):
+    content: Any = None
+    role: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+    refusal: Any = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: _Content | None = None
+    message: _Content | None = None
+    text: Any = None
+    finish_reason: Any = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    id: Any = None
+    model: Any = None
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_FIRST = (0,)
+
+
+def decode(event: Event) -> Delta:
+    """What one stream event says."""
+    data = event.data
+    if data == b"[DONE]":
+        return DONE
+    if event.kind == b"error":
+        return Delta(error=error_of_event(data))
+    try:
+        chunk = _decode_chunk(data)
+    except (msgspec.DecodeError, RecursionError):
+        return _decode_odd(data)
+    choices = chunk.choices
+    if choices is None or len(choices) != 1 or chunk.error or chunk.usage is not None:
+        return _fold(chunk, data)
+    # The rest is the hot path: one choice, no usage, no error.
+    choice = choices[0]
+    content = choice.delta
+    if content is None or choice.index or choice.finish_reason:
+        return _fold(chunk, data)
+    text = content.content
+    if type(text) is str and text:
+        return Delta(
+            "answer",
+            text,
+            None,
+            None,
+            None,
+            False,
+            chunk.model,
+            chunk.id,
+            False,
+            _FIRST,
+        )
+    return _fold(chunk, data)
+
+
+def decode_whole(body: bytes) -> Delta:
+    """What a whole, not streamed answer says."""
+    return decode(Event(b"", body))
+
+
+def _decode_odd(data: bytes) -> Delta:
+    """An event the typed decoder refuses."""
+    if data.strip() == b"[DONE]":
+        return DONE
+    chunk = lenient.salvage(_Chunk, lenient.loads(data))
+    return MALFORMED if chunk is None else _fold(chunk, data)
+
+
+def _fold(chunk: _Chunk, data: bytes) -> Delta:
+    """Every case: errors, several choices, usage, ends."""
+    choices = chunk.choices or []
+    error = None
+    if chunk.error or not (choices or chunk.usage):
+        error = error_in(lenient.loads(data))
+    if error is None and chunk.choices is None and chunk.usage is None:
+        return MALFORMED
+    output: Output = "none"
+    text = ""
+    reason = None
+    for choice in choices:
+        carried, piece = _output(choice)
+        output = max(output, carried, key=_RANK.__getitem__)
+        if not choice.index:
+            text += piece
+        reason = _reason(choice.finish_reason) or reason
+    usage = chunk.usage
+    return Delta(
+        output=output,
+        text=text,
+        finish_reason=reason,
+        usage=None if usage is None else _usage(usage),
+        error=error,
+        model=chunk.model,
+        response_id=chunk.id,
+        choices=tuple(choice.index for choice in choices),
+        finished=tuple(c.index for c in choices if _reason(c.finish_reason)),
+    )
+
+
+_RANK: dict[Output, int] = {"none": 0, "empty": 1, "reasoning": 2, "answer": 3}
+
+
+def _output(choice: _Choice) -> tuple[Output, str]:
+    """What one choice carries, and its answer text."""
+    content = choice.delta or choice.message
+    if content is None:
+        content = _Content(content=choice.text)
+    text = _text(content.content)
+    if text:
+        return "answer", text
+    if content.tool_calls or content.function_call or content.refusal:
+        return "answer", ""
+    if content.reasoning_content or content.reasoning:
+        return "reasoning", ""
+    # Empty beside a role it only opens the message.
+    empty = "" in (content.content, content.reasoning_content, content.reasoning)
+    return ("empty" if empty and not content.role else "none"), ""
+
+
+def _text(content: Any) -> str:
+    """Content as text: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def _reason(value: Any) -> str | None:
+    """A finish reason; the empty string some servers send all along is none."""
+    if isinstance(value, dict):  # SGLang's own form
+        value = value.get("type")
+    return clip(value) or None
+
+
+def _usage(usage: _Usage) -> Usage | None:
+    details = usage.completion_tokens_details
+    found = Usage(
+        _count(usage.prompt_tokens),
+        _count(usage.completion_tokens),
+        None if details is None else _count(details.reasoning_tokens),
+    )
+    return None if found == Usage() else found
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < _MAX_TOKENS else None
+
+
+class OpenAiChat:
+    """``/v1/chat/completions``."""
+
+    name = "openai-chat"
+    path = "/v1/chat/completions"
+    framing: Framing = "sse"
+    cumulative = False
+    done_ends = False
+    headers: tuple[tuple[str, str], ...] = ()
+    auth = staticmethod(bearer)
+    decode = staticmethod(decode)
+    decode_whole = staticmethod(decode_whole)
+
+    def encoder(
+        self, model: str, *, stream: bool, extra_body: Mapping[str, Any]
+    ) -> Encoder:
+        prefix = _prefix(model, stream, extra_body, "messages")
+
+        def encode(prompt: Prompt) -> bytes:
+            text = b'"messages":' + messages(prompt)
+            return closed(prefix, [*_asked(prompt, extra_body), text])
+
+        return encode
+
+
+class OpenAiCompletions:
+    """``/v1/completions``."""
+
+    name = "openai-completions"
+    path = "/v1/completions"
+    framing: Framing = "sse"
+    cumulative = False
+    done_ends = False
+    headers: tuple[tuple[str, str], ...] = ()
+    auth = staticmethod(bearer)
+    decode = staticmethod(decode)
+    decode_whole = staticmethod(decode_whole)
+
+    def encoder(
+        self, model: str, *, stream: bool, extra_body: Mapping[str, Any]
+    ) -> Encoder:
+        prefix = _prefix(model, stream, extra_body, "prompt")
+
+        def encode(prompt: Prompt) -> bytes:
+            text = b'"prompt":' + plain_text(prompt, self.name)
+            return closed(prefix, [*_asked(prompt, extra_body), text])
+
+        return encode
+
+
+def _prefix(model: str, stream: bool, extra: Mapping[str, Any], text: str) -> bytes:
+    fixed = {
+        "model": model,
+        "stream": stream,
+        "stream_options": {"include_usage": True} if stream else None,
+    }
+    return body_prefix(fixed, extra, reserved=("model", "stream", "max_tokens", text))
+
+
+def _asked(prompt: Prompt, extra: Mapping[str, Any]) -> list[bytes]:
+    """What differs between requests beside the text."""
+    members = length_member("max_tokens", prompt.max_tokens)
+    if prompt.tenant is not None and "user" not in extra:
+        members.append(b'"user":' + quoted(prompt.tenant))
+    return members

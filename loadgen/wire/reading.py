@@ -1,0 +1,386 @@
+"""Read one answer into facts, as its bytes arrive. No I/O, no clock.
+
+The transport says when what came; this says what it was. Nothing a server sends
+makes it raise, or hold more than its caps.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loadgen.model import Ending, Outcome, ServerError, TokenSource
+from loadgen.wire.answer import MAX_EXCERPT_BYTES, Answer
+from loadgen.wire.facts import Facts
+from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
+from loadgen.wire.headers import kept_headers, retry_after
+from loadgen.wire.outcome import decide
+from loadgen.wire.protocols.errors import clip, error_of_failed
+from loadgen.wire.tokens import REASONING, Tokens, settle
+
+if TYPE_CHECKING:
+    from loadgen.wire.protocols import Protocol
+
+__all__ = ["Facts", "Reading"]
+
+MAX_BODY_BYTES = 1 << 30
+MAX_WHOLE_BYTES = 16 << 20
+MAX_ERROR_BYTES = 64 << 10
+MAX_NAME_CHARS = 256
+# What may stand before the byte that tells what a body is; a BOM's bytes too.
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+# What the body turned out to be.
+_UNTOLD, _EVENTS, _WHOLE, _FAILED, _PAGE = range(5)
+
+_IN_STREAM = (Outcome.IN_STREAM_REJECT, Outcome.IN_STREAM_ERROR)
+
+
+class Reading:
+    """One answer being read.
+
+    Call ``head`` once the head is whole, ``body`` for each piece of payload,
+    ``end_of_read`` after each read, ``close`` once at the end.
+
+    Args:
+        protocol: the dialect asked.
+        stream: whether a stream was asked for.
+        keep_text: keep the answer's text, not only its digest.
+        secrets: strings that reach no record though a server echo them.
+
+    Attributes:
+        bytes_received: payload bytes so far.
+        broken: beyond a cap: stop reading, close with ``Ending.PROTOCOL``.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_bad_events",
+        "_clean",
+        "_decode",
+        "_findings",
+        "_first_byte_ns",
+        "_first_event_ns",
+        "_framer",
+        "_headers",
+        "_headers_ns",
+        "_kept",
+        "_last_clean",
+        "_last_ns",
+        "_mode",
+        "_odd",
+        "_protocol",
+        "_secrets",
+        "_stamps",
+        "_status",
+        "_stream",
+        "_trailing",
+        "_whole",
+        "broken",
+        "bytes_received",
+    )
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        stream: bool,
+        keep_text: bool,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._protocol = protocol
+        self._decode = protocol.decode
+        self._stream = stream
+        self._secrets = secrets
+        self.broken = False
+        self.bytes_received = 0
+        self._answer = Answer(protocol, keep_text)
+        self._stamps = array("q")
+        self._clean = bytearray()
+        self._status: int | None = None
+        self._headers: dict[str, str] = {}
+        self._headers_ns: int | None = None
+        self._first_byte_ns: int | None = None
+        self._first_event_ns: int | None = None
+        self._last_ns: int | None = None
+        self._last_clean = False
+        self._mode = _UNTOLD
+        self._framer: SseFramer | NdjsonFramer = SseFramer()
+        self._whole = bytearray()  # a body that is no stream
+        self._kept = bytearray()  # the body's beginning, until a token comes
+        self._odd: bytes | None = None  # the first event that is none
+        self._bad_events = 0
+        self._trailing = False
+        self._findings: list[str] = []
+
+    @property
+    def done(self) -> bool:
+        """The protocol's end mark came: nothing more of the answer is to come."""
+        return self._answer.done
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None:
+        """The response's head is whole; an interim one (1xx) is passed over."""
+        if 100 <= status < 200:
+            return
+        self._status = status
+        self._headers = kept_headers(headers)
+        self._headers_ns = at_ns
+        self._mode = _UNTOLD if 200 <= status < 300 else _FAILED
+
+    def body(self, data: bytes) -> None:
+        """Take payload, without the transfer coding."""
+        self.bytes_received += len(data)
+        if self.broken:
+            return
+        if not self._stamps and len(self._kept) < MAX_EXCERPT_BYTES:
+            self._kept += data[: MAX_EXCERPT_BYTES - len(self._kept)]
+        if self._mode == _UNTOLD:
+            data = self._tell(data)
+        if self._mode == _EVENTS:
+            try:
+                events = self._framer.feed(data)
+            except FramingError:
+                self._break("event_too_large")
+                return
+            for event in events:
+                self._take(event)
+        else:
+            self._hold(data)
+        if self.bytes_received > MAX_BODY_BYTES:
+            self._break("body_too_large")
+
+    def end_of_read(self, at_ns: int, queue_empty: bool) -> None:
+        """A read is over: stamp the token events it completed.
+
+        Args:
+            at_ns: when its last byte arrived, ns since t0.
+            queue_empty: nothing was left in the socket after it.
+        """
+        if self._first_byte_ns is None:
+            if not self.bytes_received:
+                return
+            self._first_byte_ns = at_ns
+        answer = self._answer
+        if self._first_event_ns is None and answer.events:
+            self._first_event_ns = at_ns
+        self._last_ns = at_ns
+        self._last_clean = queue_empty
+        fresh = len(answer.kinds) - len(self._stamps)
+        if fresh:
+            self._stamp(fresh, at_ns, queue_empty and not self._framer.pending)
+
+    def close(self, ending: Ending, at_ns: int) -> Facts:
+        """The exchange is over.
+
+        Args:
+            ending: what ended it.
+            at_ns: when, ns since t0.
+        """
+        if self.broken:
+            ending = Ending.PROTOCOL
+        alien = self._finish_body(ending)
+        answer = self._answer
+        tokens = settle(
+            answer.kinds, self._stamps, self._clean, output_tokens=answer.output_tokens
+        )
+        outcome = decide(
+            ending=ending,
+            status=self._status,
+            error=answer.error,
+            tokens=len(tokens.at_ns),
+            finish_reason=answer.finish_reason,
+            finished=answer.finished,
+            alien=alien,
+        )
+        self._find(outcome, ending, tokens)
+        return self._facts(outcome, ending, at_ns, tokens)
+
+    def _tell(self, data: bytes) -> bytes:
+        """Tell by its first byte what the body is; Content-Type is not trusted."""
+        data = data.lstrip(_BLANK)
+        opening = data[:1]
+        if opening == b"<":
+            self._mode = _PAGE
+        elif opening == b"{" and self._stream and self._protocol.framing == "ndjson":
+            self._mode = _EVENTS
+            self._framer = NdjsonFramer()
+        elif opening in (b"{", b"["):
+            self._mode = _WHOLE
+        elif opening:
+            self._mode = _EVENTS
+        return data
+
+    def _hold(self, data: bytes) -> None:
+        """Keep a body that is no stream until it is whole."""
+        if self._mode == _WHOLE:
+            self._whole += data
+            if len(self._whole) > MAX_WHOLE_BYTES:
+                self._break("body_too_large")
+        elif self._mode == _FAILED and len(self._whole) < MAX_ERROR_BYTES:
+            self._whole += data[: MAX_ERROR_BYTES - len(self._whole)]
+
+    def _take(self, event: Event) -> None:
+        if self._answer.done:
+            self._trailing = True
+            return
+        delta = self._decode(event)
+        if not delta.malformed:
+            self._answer.fold(delta, event.data)
+            return
+        self._bad_events += 1
+        if self._odd is None:
+            self._odd = event.data[:MAX_EXCERPT_BYTES]
+
+    def _stamp(self, count: int, at_ns: int, clean: bool) -> None:
+        for _ in range(count):
+            self._stamps.append(at_ns)
+            self._clean.append(clean)
+
+    def _break(self, finding: str) -> None:
+        self.broken = True
+        self._findings.append(finding)
+        self._whole.clear()
+
+    def _finish_body(self, ending: Ending) -> bool:
+        """Read what is still held; whether the body is not the protocol's."""
+        answer = self._answer
+        alien = self._mode == _PAGE
+        clean = False
+        if self._mode == _EVENTS:
+            self._flush()
+            alien = not answer.events and bool(self._bad_events or self._framer.ignored)
+        elif self._mode == _WHOLE and not self.broken:
+            delta = self._protocol.decode_whole(bytes(self._whole))
+            if delta.malformed:
+                alien = ending is Ending.COMPLETE
+            else:
+                answer.fold(delta, self._whole)
+                self._first_event_ns = self._last_ns
+                clean = self._last_clean
+        elif self._mode == _FAILED:
+            answer.error = error_of_failed(bytes(self._whole), self._decode)
+        fresh = len(answer.kinds) - len(self._stamps)
+        if fresh and self._last_ns is not None:
+            self._stamp(fresh, self._last_ns, clean)
+        return alien
+
+    def _flush(self) -> None:
+        """The last event may lack its blank line; half an event counts for nothing."""
+        if self.broken or not self._framer.pending:
+            return
+        try:
+            events = self._framer.flush()
+        except FramingError:
+            return
+        for event in events:
+            if self._decode(event).malformed:
+                self._findings.append("event_cut")
+            else:
+                self._take(event)
+
+    def _find(self, outcome: Outcome, ending: Ending, tokens: Tokens) -> None:
+        """Note what is odd about the answer, beside its outcome."""
+        answer, headers, found = self._answer, self._headers, self._findings
+        ok = outcome is Outcome.OK
+        content_type = headers.get("content-type", "")
+        streamed = self._mode == _EVENTS
+        whole = self._mode == _WHOLE
+        if streamed:
+            found += tokens.findings
+        checks = (
+            (ok and streamed and not answer.done, "no_done"),
+            (ok and self._stream and whole, "not_streamed"),
+            (ok and not self._stream and streamed, "streamed_unasked"),
+            (ok and not tokens.at_ns, "no_token_events"),
+            (ok and ending is not Ending.COMPLETE, f"{ending}_after_finish"),
+            (answer.done and not answer.finished, "done_without_finish"),
+            (streamed and "json" in content_type, "content_type_mismatch"),
+            (whole and "event-stream" in content_type, "content_type_mismatch"),
+            (self._trailing, "events_after_done"),
+            (len(answer.choices) > 1, "several_choices"),
+            (self._bad_events > 0, "bad_events"),
+            (
+                bool(answer.reasoning_tokens) and REASONING not in answer.kinds,
+                "hidden_reasoning",
+            ),
+            (
+                headers.get("content-encoding", "identity") != "identity",
+                "content_encoded",
+            ),
+            (
+                headers.get("x-envoy-attempt-count", "1") not in ("", "0", "1"),
+                "gateway_retried",
+            ),
+        )
+        found += [name for holds, name in checks if holds]
+
+    def _facts(
+        self, outcome: Outcome, ending: Ending, end_ns: int, tokens: Tokens
+    ) -> Facts:
+        answer, at_ns = self._answer, tokens.at_ns
+        wait_s, wait_raw = retry_after(self._headers)
+        output_tokens = answer.output_tokens
+        if output_tokens is None and outcome in _IN_STREAM and not at_ns:
+            output_tokens = 0  # it failed before any; the asked length is no count
+        source = (
+            TokenSource.USAGE if answer.usage_is_final else TokenSource.CONTINUOUS_USAGE
+        )
+        said = TokenSource.UNKNOWN
+        one_text = len(answer.choices) < 2 and bool(at_ns)
+        return Facts(
+            status=self._status,
+            outcome=outcome,
+            ending=ending,
+            end_ns=end_ns,
+            headers_ns=self._headers_ns,
+            first_byte_ns=self._first_byte_ns,
+            first_event_ns=self._first_event_ns,
+            first_token_ns=at_ns[0] if at_ns else None,
+            first_answer_ns=tokens.first_answer_ns,
+            last_token_ns=at_ns[-1] if at_ns else None,
+            token_ns=at_ns,
+            token_exact=tokens.exact,
+            finish_reason=answer.finish_reason,
+            done=answer.done,
+            error=self._clean_error(answer.error),
+            retry_after_s=wait_s,
+            retry_after_raw=wait_raw,
+            prompt_tokens=answer.prompt_tokens,
+            prompt_tokens_source=said if answer.prompt_tokens is None else source,
+            output_tokens=output_tokens,
+            output_tokens_source=said if answer.output_tokens is None else source,
+            model=self._say(clip(answer.model, MAX_NAME_CHARS)),
+            response_id=self._say(clip(answer.response_id, MAX_NAME_CHARS)),
+            headers={k: self._say(v) or "" for k, v in self._headers.items()},
+            body_excerpt=self._excerpt(outcome),
+            bytes_received=self.bytes_received,
+            comments=self._framer.comments,
+            bad_events=self._bad_events,
+            text_sha256=answer.text.sha256() if one_text else None,
+            text=answer.text.whole() if one_text else None,
+            findings=self._findings,
+        )
+
+    def _excerpt(self, outcome: Outcome) -> str | None:
+        """What an answer that is not ok said, shortened."""
+        if outcome is Outcome.OK:
+            return None
+        answer = self._answer
+        raw = answer.error_bytes or self._odd
+        if raw is None and not answer.kinds:
+            raw = bytes(self._kept)
+        return self._say(raw.decode("utf-8", "replace")) if raw else None
+
+    def _clean_error(self, error: ServerError | None) -> ServerError | None:
+        if error is None:
+            return None
+        code = error.code if isinstance(error.code, int) else self._say(error.code)
+        return ServerError(self._say(error.message), self._say(error.type), code)
+
+    def _say(self, text: str | None) -> str | None:
+        """A server's words without our secrets."""
+        for secret in self._secrets if text else ():
+            if secret and text:
+                text = text.replace(secret, "[redacted]")
+        return text
