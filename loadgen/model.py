@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "NO_RECORD",
     "RESOURCE_UNIT",
     "Accepted",
     "Attribution",
@@ -26,6 +27,10 @@ __all__ = [
     "ServerError",
     "TokenSource",
 ]
+
+
+NO_RECORD = "no record (killed)"
+"""``detail`` of the record put in the place of one a killed process never wrote."""
 
 
 class Outcome(StrEnum):

@@ -1,0 +1,1 @@
+"""Judging: from records to outcomes, causes, goodput and a verdict; no I/O."""
