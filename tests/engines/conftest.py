@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.engines import servers
 from tests.engines.install import NotInstalledError, installed
 from tests.engines.servers import Server, running
 
+TOLD = ("passed", "failed", "error", "skipped")
 ALWAYS_THERE = {"llamacpp"}  # what CI must be able to install
 
 
@@ -59,3 +61,25 @@ def vllm(need_vllm: None, logs: Path) -> Iterator[Server]:
     """vLLM that runs 4 requests and queues 4 more; not to be killed."""
     with running(servers.vllm("--max-num-queued-reqs", "8"), logs) as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each kind of server: what ran, and what did not and why."""
+    counts: dict[str, Counter[str]] = {}
+    reasons: dict[str, set[str]] = {}
+    for outcome in TOLD:
+        for report in terminalreporter.stats.get(outcome, ()):
+            folder, _, rest = report.nodeid.rpartition("engines/test_")
+            if not folder:
+                continue
+            kind = rest.partition(".")[0]
+            counts.setdefault(kind, Counter())[outcome] += 1
+            if outcome == "skipped":
+                told = report.longrepr[2].removeprefix("Skipped: ")
+                reasons.setdefault(kind, set()).add(told)
+    if counts:
+        terminalreporter.section("real engines")
+    for kind, count in sorted(counts.items()):
+        told = ", ".join(f"{count[outcome]} {outcome}" for outcome in TOLD)
+        why = "; ".join(sorted(reasons.get(kind, ())))
+        terminalreporter.write_line(f"{kind}: {told}" + (f": {why}" if why else ""))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.engines import servers
 from tests.engines.burst import Run, burst, bursting
 from tests.engines.plain_http import counter, get
 from tests.engines.servers import Server, running
+from tests.engines.vllm_counts import LONG_ANSWER, Counts, full, settled
 
 pytestmark = pytest.mark.engines
 
@@ -35,44 +35,6 @@ SPREADS = {
 }
 AT_ONCE = ("--rate", SPREADS["1ms"], "--duration", "1ms")
 FOUR_AT_ONCE = ("--rate", "4000/s", "--duration", "1ms")
-LONG_ANSWER = ("--max-tokens", "1500", "--extra-body", '{"ignore_eos": true}')
-
-
-class Counts(NamedTuple):
-    """What the engine has counted since it started."""
-
-    refused: float
-    succeeded: float
-    http_ok: float
-
-    def __sub__(self, earlier: Counts) -> Counts:
-        return Counts(*(a - b for a, b in zip(self, earlier, strict=True)))
-
-
-def counts(server: Server, reason: str = "max_num_queued_reqs") -> Counts:
-    chat = "/v1/chat/completions"
-    try:
-        http_ok = counter(server.url, "http_requests_total", handler=chat, status="2xx")
-    except LookupError:  # the series is there only after the first such answer
-        http_ok = 0.0
-    return Counts(
-        counter(server.url, "vllm:admission_rejections_total", reason=reason),
-        counter(server.url, "vllm:request_success_total"),
-        http_ok,
-    )
-
-
-def settled(server: Server, reason: str = "max_num_queued_reqs") -> Counts:
-    """The counts once they no longer move: the engine reports after the answer."""
-    deadline = time.monotonic() + 20
-    before = counts(server, reason)
-    while time.monotonic() < deadline:
-        time.sleep(0.3)
-        now = counts(server, reason)
-        if now == before:
-            break
-        before = now
-    return before
 
 
 def counted_burst(
@@ -177,21 +139,13 @@ def test_too_long_a_prompt_without_load(vllm: Server, tmp_path: Path) -> None:
 
 
 def test_too_long_a_prompt_under_overload(vllm: Server, tmp_path: Path) -> None:
-    with bursting(
-        vllm.url, tmp_path / "load", *AT_ONCE, *LONG_ANSWER, "--timeout", "20s"
-    ) as load:
-        deadline = time.monotonic() + 60
-        while counter(vllm.url, "vllm:num_requests_running") < 4:
-            assert load.under_way()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with full(vllm, tmp_path / "load"):
         run = burst(
             vllm.url,
             tmp_path / "burst",
-            *("--no-preflight", "--model", "tiny", "--workload", "long-documents"),
-            *("--rate", "20/s", "--duration", "100ms"),
+            *("--workload", "long-documents", "--rate", "20/s"),
+            *("--duration", "100ms"),
         )
-        load.wait()
     run.check_accounts(offered=2)
     assert {r["status"] for r in run.records} == {503}
     assert run.blamed() == {QUEUED_REQUESTS: 2}
