@@ -70,9 +70,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for outcome in TOLD:
         for report in terminalreporter.stats.get(outcome, ()):
             folder, _, rest = report.nodeid.rpartition("engines/test_")
-            if not folder:
-                continue
             kind = rest.partition(".")[0]
+            if not folder or kind == "install":
+                continue
             counts.setdefault(kind, Counter())[outcome] += 1
             if outcome == "skipped":
                 told = report.longrepr[2].removeprefix("Skipped: ")

@@ -19,12 +19,14 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 __all__ = ["ENGINES", "NotInstalledError", "install", "installed"]
 
@@ -153,17 +155,10 @@ def run_recipe(engine: str, python: str, folder: Path) -> None:
     log_path = folder.with_suffix(".log")
     recipe = RECIPES / engine / "install.sh"
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    argv = ["bash", str(recipe), python, str(folder)]
     with log_path.open("wb") as log:
         try:
-            code = subprocess.run(
-                ["bash", str(recipe), python, str(folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                timeout=TIME_LIMIT_S,
-                check=False,
-            ).returncode
+            code = run_to_end(argv, environment, log)
         except subprocess.TimeoutExpired:
             raise NotInstalledError(
                 "timeout", f"not done in {TIME_LIMIT_S} s, see {log_path}"
@@ -171,6 +166,24 @@ def run_recipe(engine: str, python: str, folder: Path) -> None:
     if code != 0:
         why = last_words(log_path.read_text(errors="replace"))
         raise NotInstalledError("recipe-failed", f"{why} (exit {code}, see {log_path})")
+
+
+def run_to_end(argv: list[str], environment: dict[str, str], log: IO[bytes]) -> int:
+    """Run a command; nothing that it started outlives its time limit or ours."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(TIME_LIMIT_S)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def last_words(log: str) -> str:
