@@ -1,0 +1,1 @@
+"""The issuing process: offers a sealed schedule on time, once, and stamps."""

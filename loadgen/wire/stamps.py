@@ -1,0 +1,173 @@
+"""When bytes arrived: the kernel's receive stamps, on the run's own clock.
+
+The kernel stamps segments on CLOCK_REALTIME; everything else here counts
+CLOCK_MONOTONIC. ``KernelClock`` keeps the offset between the two and notices
+when somebody steps the wall clock in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = [
+    "ANCILLARY_BYTES",
+    "STEP_NS",
+    "Bracket",
+    "ClockStep",
+    "KernelClock",
+    "ask_for_stamps",
+    "bracket",
+    "read_ancillary",
+    "stamping_warm",
+]
+
+# Linux's own numbers; Python's socket module does not name them.
+_SO_TIMESTAMPNS = 35
+_TCP_INQ = 36
+
+_TIMESPEC = struct.Struct("qq")
+_INT = struct.Struct("i")
+ANCILLARY_BYTES = (
+    socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_INT.size)
+    if hasattr(socket, "CMSG_SPACE")
+    else 0
+)
+
+STEP_NS = 20_000
+"""A change of the clock offset between two looks that voids what lies between."""
+
+
+def ask_for_stamps(sock: socket.socket) -> bool:
+    """Ask the kernel to stamp what ``sock`` receives and to tell what is queued.
+
+    Returns:
+        False where this platform has no such stamps; the socket then works as
+        before and arrival is when user space looks.
+    """
+    if sys.platform != "linux" or struct.calcsize("l") != _TIMESPEC.size // 2:
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, _TCP_INQ, 1)
+    except OSError:
+        return False
+    return True
+
+
+def stamping_warm() -> socket.socket | None:
+    """An idle socket that keeps the kernel's stamping switched on while it lives.
+
+    The kernel switches stamping on a moment after the first socket asks; without
+    this the first reads of a run would come without a stamp. None: no stamps here.
+    """
+    keeper = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if ask_for_stamps(keeper):
+        return keeper
+    keeper.close()
+    return None
+
+
+def read_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int | None, int]:
+    """What came beside the bytes of one ``recvmsg``.
+
+    Returns:
+        The CLOCK_REALTIME ns of the last segment read (None: not stamped), and
+        the bytes still queued behind it (-1: not told).
+    """
+    stamp_ns, queued = None, -1
+    for _, kind, payload in ancillary:
+        if kind == _SO_TIMESTAMPNS:
+            seconds, rest_ns = _TIMESPEC.unpack(payload)
+            stamp_ns = seconds * 1_000_000_000 + rest_ns
+        elif kind == _TCP_INQ:
+            (queued,) = _INT.unpack(payload)
+    return stamp_ns, queued
+
+
+class Bracket(NamedTuple):
+    """One look at both clocks at once.
+
+    Attributes:
+        offset_ns: CLOCK_REALTIME minus CLOCK_MONOTONIC.
+        width_ns: how far apart the two monotonic readings around it were.
+        at_ns: CLOCK_MONOTONIC of the look.
+    """
+
+    offset_ns: int
+    width_ns: int
+    at_ns: int
+
+
+class ClockStep(NamedTuple):
+    """The wall clock moved against the monotonic one.
+
+    Attributes:
+        found_ns: CLOCK_MONOTONIC when it was noticed.
+        clean_ns: the last instant at which the offset was known to be right.
+        step_ns: by how much the offset changed.
+    """
+
+    found_ns: int
+    clean_ns: int
+    step_ns: int
+
+
+def bracket(
+    monotonic_ns: Callable[[], int], realtime_ns: Callable[[], int], *, tries: int = 30
+) -> Bracket:
+    """Read REALTIME between two readings of MONOTONIC; keep the narrowest of many."""
+    best: Bracket | None = None
+    for _ in range(tries):
+        before = monotonic_ns()
+        real = realtime_ns()
+        after = monotonic_ns()
+        if best is None or after - before < best.width_ns:
+            best = Bracket(real - (before + after) // 2, after - before, after)
+    assert best is not None, "at least one try"
+    return best
+
+
+class KernelClock:
+    """The offset that turns the kernel's stamps into CLOCK_MONOTONIC.
+
+    Args:
+        monotonic_ns: reads CLOCK_MONOTONIC.
+        realtime_ns: reads CLOCK_REALTIME.
+    """
+
+    def __init__(
+        self, monotonic_ns: Callable[[], int], realtime_ns: Callable[[], int]
+    ) -> None:
+        self._monotonic_ns = monotonic_ns
+        self._realtime_ns = realtime_ns
+        self.first = self.last = bracket(monotonic_ns, realtime_ns)
+        self.offset_ns = self.last.offset_ns
+        self.widest_ns = self.last.width_ns
+        self.looks = 1
+        self.steps: list[ClockStep] = []
+
+    def agrees(self) -> bool:
+        """One cheap look: False when the offset may have moved by a step."""
+        before = self._monotonic_ns()
+        real = self._realtime_ns()
+        after = self._monotonic_ns()
+        off_ns = abs(real - (before + after) // 2 - self.offset_ns)
+        return off_ns <= STEP_NS + (after - before)
+
+    def look(self) -> ClockStep | None:
+        """Bracket anew and use that offset from now on; a step if there was one."""
+        new = bracket(self._monotonic_ns, self._realtime_ns)
+        step_ns = new.offset_ns - self.offset_ns
+        clean_ns = self.last.at_ns
+        self.last, self.offset_ns = new, new.offset_ns
+        self.widest_ns = max(self.widest_ns, new.width_ns)
+        self.looks += 1
+        if abs(step_ns) <= STEP_NS + new.width_ns:
+            return None
+        step = ClockStep(new.at_ns, clean_ns, step_ns)
+        self.steps.append(step)
+        return step
