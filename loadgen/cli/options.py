@@ -106,9 +106,12 @@ class PlanFlags:
         Option(help="Output tokens asked of every request.", rich_help_panel=_SHAPE),
     ] = None
     seed: Annotated[
-        int,
-        Option(help="Same seed, same bytes.", rich_help_panel=_SHAPE),
-    ] = 0
+        int | None,
+        Option(
+            help="Same seed, same bytes. Default: the workload's own, else 0.",
+            rich_help_panel=_SHAPE,
+        ),
+    ] = None
     api: Annotated[
         str,
         Option(help="Protocol to speak.", rich_help_panel=_SHAPE),

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 __all__ = ["takes_groups"]
 
 
-def takes_groups(verb: Callable[..., None]) -> Callable[..., None]:
+def takes_groups(verb: Callable[..., int]) -> Callable[..., int]:
     """Let a verb take dataclasses whose fields are its flags.
 
     Typer sees one flat signature: each parameter annotated with a dataclass is
@@ -22,18 +22,20 @@ def takes_groups(verb: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in inspect.signature(verb).parameters.items():
         hint = hints[name]
         if not is_dataclass(hint):
-            flat.append(parameter.replace(annotation=hint))
+            flat.append(
+                parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+            )
             continue
         assert isinstance(hint, type)
         groups[name] = hint
         flat += _flags(hint)
 
-    def flattened(**values: Any) -> None:
+    def flattened(**values: Any) -> int:
         built = {
             name: group(**{f.name: values.pop(f.name) for f in fields(group)})
             for name, group in groups.items()
         }
-        verb(**values, **built)
+        return verb(**values, **built)
 
     flattened.__name__ = verb.__name__
     flattened.__doc__ = verb.__doc__

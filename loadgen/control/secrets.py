@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loadgen.errors import UsageError
 
-__all__ = ["api_key", "auth_header", "parse_headers"]
+__all__ = ["api_key", "parse_headers"]
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = {"host", "content-length", "transfer-encoding", "connection", "x-request-id"}
@@ -41,13 +41,6 @@ def api_key(env_name: str | None, file: Path | None) -> str | None:
     if not key or not key.isascii() or not key.isprintable():
         raise UsageError(f"{where} holds no usable key")
     return key
-
-
-def auth_header(key: str, api: str) -> tuple[str, str]:
-    """How a protocol wants its key: Anthropic's own header, else a bearer token."""
-    if api.startswith("anthropic"):
-        return "x-api-key", key
-    return "Authorization", f"Bearer {key}"
 
 
 def parse_headers(lines: Sequence[str]) -> list[tuple[str, str]]:

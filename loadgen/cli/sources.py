@@ -1,0 +1,104 @@
+"""Where the schedule of a run comes from: planned now, or sealed before."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from loadgen.cli.planning import Plan, protocol_of, write_schedule
+from loadgen.errors import UsageError
+from loadgen.plan.schedule import Schedule, load
+
+__all__ = ["FromFile", "FromPlan", "Source"]
+
+
+class Source(Protocol):
+    """A schedule to be.
+
+    Attributes:
+        name: what the run is called unless told otherwise.
+        model: the model its bodies name; None where the server may choose.
+        at_ns: due times.
+        asked: rate and duration as asked for.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def at_ns(self) -> Sequence[int]: ...
+    @property
+    def asked(self) -> dict[str, float | None]: ...
+    @property
+    def api(self) -> str: ...
+    @property
+    def duration_ns(self) -> int: ...
+
+    def write(self, path: Path, model: str) -> None:
+        """Write the sealed schedule to ``path``."""
+        ...
+
+
+class FromPlan:
+    """Planned from flags; sealed once the model is known."""
+
+    def __init__(self, plan: Plan, model: str | None) -> None:
+        self._plan = plan
+        self.name = plan.source.name
+        self.model = model
+        self.api = plan.protocol.name
+        self.duration_ns = int(plan.arrivals["duration_ns"])
+        self.at_ns: Sequence[int] = plan.at_ns.tolist()
+        self.asked: dict[str, float | None] = {
+            "rate_rps": plan.asked.rate_rps,
+            "duration_s": plan.asked.duration_s,
+        }
+
+    def write(self, path: Path, model: str) -> None:
+        with path.open("wb") as out:
+            write_schedule(self._plan, model, out)
+
+
+class FromFile:
+    """A sealed file, offered byte for byte.
+
+    Raises:
+        UsageError: missing, cut, edited, or for an API this version has not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._schedule = _open(path)
+        header = self._schedule.header
+        protocol_of(header.api)
+        self.name = path.name.split(".")[0]
+        self.model: str | None = header.model
+        self.api = header.api
+        self.duration_ns = header.duration_ns
+        self.at_ns: Sequence[int] = self._schedule.at_ns
+        self.asked: dict[str, float | None] = {
+            "rate_rps": header.asked.rate_rps,
+            "duration_s": header.asked.duration_s,
+        }
+
+    def write(self, path: Path, model: str) -> None:
+        shutil.copyfile(self._path, path)
+
+
+def _open(path: Path) -> Schedule:
+    data: Any
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise UsageError(f"schedule {path}: {error.strerror}") from None
+    except ValueError:
+        data = b""
+    try:
+        return load(data)
+    except UsageError as error:
+        raise UsageError(f"schedule {path}: {error.what}", error.remedy) from None

@@ -1,0 +1,31 @@
+"""The list of verbs; each lives in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from loadgen.cli.burst import burst
+from loadgen.cli.explain import explain
+from loadgen.cli.params import takes_groups
+from loadgen.cli.plan import plan
+from loadgen.cli.replay import replay
+from loadgen.cli.report import report
+from loadgen.cli.serve import serve
+
+__all__ = ["add_verbs"]
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Put every verb on the command line, in the order people meet them."""
+    app.command()(takes_groups(burst))
+    app.command()(takes_groups(plan))
+    app.command()(takes_groups(replay))
+    app.command()(report)
+    app.command()(explain)
+    app.command(
+        context_settings={
+            "allow_extra_args": True,
+            "ignore_unknown_options": True,
+            "help_option_names": [],
+        }
+    )(serve)

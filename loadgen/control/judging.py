@@ -1,0 +1,158 @@
+"""From a run folder to its summary, right after the run or any time later."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadgen.analysis.client import ClientFacts
+from loadgen.analysis.goodput import Slo
+from loadgen.analysis.summary import Evidence, Summary, Terms, judge
+from loadgen.errors import LoadgenError
+from loadgen.issue.stats import IssueStats
+from loadgen.model import Attribution, Manifest, RequestRecord
+from loadgen.plan.schedule import Schedule, load
+from loadgen.store import RunDir, lost_record
+from loadgen.store.files import sha256_of
+
+__all__ = ["Judge", "client_facts", "open_schedule"]
+
+Attribute = Callable[[RequestRecord], Attribution | None]
+
+
+def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
+    """A schedule, mapped and not copied.
+
+    Raises:
+        UsageError: it is missing, cut or edited.
+    """
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return load(data, verify=verify)
+
+
+def client_facts(stats: Sequence[IssueStats]) -> ClientFacts:
+    """The issuers' accounts as one: the worst of each, sums of counts."""
+    lags = [one.loop_lag for one in stats]
+    steps = [
+        step["step_ns"]
+        for one in stats
+        if one.clock is not None
+        for step in one.clock.steps
+    ]
+    connections: dict[str, int] = {}
+    for one in stats:
+        for name in one.connections.__struct_fields__:
+            count = getattr(one.connections, name)
+            connections[name] = connections.get(name, 0) + count
+    return ClientFacts(
+        processes=len(stats),
+        loop_lag_p50_ns=_worst([lag.p50_ns for lag in lags]),
+        loop_lag_p99_ns=_worst([lag.p99_ns for lag in lags]),
+        loop_lag_max_ns=_worst([lag.max_ns for lag in lags]),
+        clock_step_ns=max(steps, key=abs, default=0),
+        gc_collections=sum(one.gc_collections for one in stats),
+        stopped=next((one.stop for one in stats if one.stop), None),
+        connections=connections,
+    )
+
+
+def _worst(values: Sequence[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """What a run is judged by, and what is known of it beside its folder.
+
+    Args:
+        slo: the limits of goodput; None takes those of the run's manifest.
+        attribute: which layer lost a request.
+        reconciliation: the engine's counters against ours, where known.
+        telemetry: what GPU and server metrics had to say, where known.
+    """
+
+    attribute: Attribute
+    slo: Slo
+    reconciliation: dict[str, Any] | None = None
+    telemetry: dict[str, Any] | None = None
+
+    def finish(self, run: RunDir, manifest: Manifest) -> Summary:
+        """Merge the shards, judge, and write ``summary.json``."""
+        merged = run.merge_records(
+            self.attribute, manifest.offered_requests, _stand_ins(run)
+        )
+        files = {run.requests_path.name: merged.digest}
+        if run.warmup_path.exists():
+            files[run.warmup_path.name] = sha256_of(run.warmup_path)
+        summary = self._judge(run, manifest, merged.flaws, (), files)
+        run.write_summary(summary)
+        return summary
+
+    def again(self, run: RunDir) -> Summary:
+        """Judge a finished or killed run anew; nothing is written."""
+        return self._judge(run, run.read_manifest(), (), run.edits(), {})
+
+    def _judge(
+        self,
+        run: RunDir,
+        manifest: Manifest,
+        flaws: Sequence[str],
+        edits: Sequence[str],
+        files: dict[str, str],
+    ) -> Summary:
+        records = run.records(
+            offered=manifest.offered_requests,
+            attribute=self.attribute,
+            planned=_stand_ins(run),
+        )
+        config = manifest.config
+        facts = None
+        if run.client_path.exists():
+            facts = run.read_json(run.client_path, ClientFacts)
+        stopped = (facts and facts.stopped) or ""
+        return judge(
+            manifest,
+            records,
+            Terms(
+                slo=self.slo,
+                model=config.get("model"),
+                stream=config.get("stream", True),
+                asked=config.get("asked", {}),
+            ),
+            Evidence(
+                client=facts,
+                interrupted=stopped.startswith("interrupted"),
+                warmup=run.warmup_records() if run.warmup_path.exists() else (),
+                flaws=flaws or records.flaws,
+                edits=edits,
+                files=files,
+                reconciliation=self.reconciliation,
+                telemetry=self.telemetry,
+            ),
+        )
+
+
+def _stand_ins(run: RunDir) -> Callable[[int], RequestRecord] | None:
+    """Records for requests that left none, as far as the schedule tells of them."""
+    try:
+        schedule = open_schedule(run.schedule_path, verify=False)
+    except (LoadgenError, OSError, ValueError):
+        return None
+
+    def planned(seq: int) -> RequestRecord:
+        entry = schedule.entry(seq)
+        return lost_record(
+            seq,
+            request_id="",
+            scheduled_ns=entry.at_ns,
+            group=entry.group,
+            tenant=entry.tenant,
+            max_tokens=entry.max_tokens,
+            planned_prompt_tokens=entry.prompt_tokens,
+        )
+
+    return planned

@@ -1,0 +1,201 @@
+"""One run from a reachable server to a judged folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from loadgen import __version__
+from loadgen.analysis.summary import Summary
+from loadgen.control.judging import Judge, client_facts, open_schedule
+from loadgen.control.lengths import PromptLengths, count_locally, count_on_server
+from loadgen.control.limits import Limits
+from loadgen.control.offer import Offered, Snapshot, offer
+from loadgen.control.preflight import Found
+from loadgen.control.target import Target
+from loadgen.issue.config import IssueConfig, PromptTokens, Tls
+from loadgen.model import Basis, Manifest, TokenSource
+from loadgen.plan.schedule import Schedule
+from loadgen.store import RunDir
+
+__all__ = ["Client", "OfferedRun", "Server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Who is tested and how to talk to it; ``headers`` may hold secrets."""
+
+    target: Target
+    address: tuple[str, int, int]
+    session: aiohttp.ClientSession
+    headers: Sequence[tuple[str, str]]
+    tls: Tls | None
+    found: Found
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How requests are sent."""
+
+    limits: Limits
+    fresh_connections: bool
+    keep_text: bool
+    stamps: str
+    count_tokens: Callable[[str], int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedRun:
+    """A run folder with its schedule in it, ready to be offered."""
+
+    run: RunDir
+    server: Server
+    client: Client
+    config: dict[str, Any]
+    command: Sequence[str]
+    name: str
+    started_utc: datetime
+    duration_ns: int
+
+    async def go(
+        self, judge: Judge, warmup: Path | None, on_tick: Callable[[Snapshot], None]
+    ) -> tuple[Summary, Offered]:
+        """Measure lengths, warm up, offer, judge; everything is in the folder after.
+
+        Args:
+            judge: makes the summary.
+            warmup: a sealed schedule offered before t0 and never counted.
+            on_tick: shown the counters while the run is going.
+        """
+        schedule = open_schedule(self.run.schedule_path)
+        lengths = await self._lengths(schedule)
+        manifest = self._manifest(schedule, lengths)
+        self.run.write_manifest(manifest)
+        if warmup is not None:
+            await self._warm_up(warmup)
+        config = msgspec.structs.replace(
+            self._issue_config(schedule),
+            prompt_tokens=self._store_lengths(lengths),
+        )
+        offered = await offer([config], on_tick)
+        self.run.write_json(self.run.client_path, client_facts(offered.stats))
+        summary = await asyncio.to_thread(judge.finish, self.run, manifest)
+        self._remove_scratch()
+        return summary, offered
+
+    def _issue_config(self, schedule: Schedule) -> IssueConfig:
+        host, port, family = self.server.address
+        limits = self.client.limits
+        return IssueConfig(
+            schedule_path=str(self.run.schedule_path),
+            records_path=str(self.run.shard_path(0)),
+            progress_path=str(self.run.progress_path(0)),
+            api=schedule.header.api,
+            stream=schedule.header.stream,
+            address=(host, port),
+            family=family,
+            host_header=self.server.target.authority,
+            path=schedule.header.path,
+            tls=self.server.tls,
+            headers=list(self.server.headers),
+            request_id_prefix=f"lg-{self.started_utc:%m%d%H%M%S}-",
+            connect_ns=limits.connect_ns,
+            idle_ns=limits.idle_ns,
+            total_ns=limits.total_ns,
+            drain_ns=limits.drain_ns,
+            fresh_connections=self.client.fresh_connections,
+            keep_text=self.client.keep_text,
+            stamps=self.client.stamps,
+        )
+
+    async def _warm_up(self, schedule_path: Path) -> None:
+        config = self._issue_config(open_schedule(schedule_path))
+        config = msgspec.structs.replace(
+            config,
+            schedule_path=str(schedule_path),
+            records_path=str(self.run.warmup_path),
+            progress_path=None,
+            request_id_prefix=config.request_id_prefix + "w",
+        )
+        await offer([config], lambda _: None)
+
+    async def _lengths(self, schedule: Schedule) -> PromptLengths:
+        def bodies() -> list[bytes]:
+            return [schedule.body(i) for i in range(len(schedule))]
+
+        note = "too many prompts to ask the server"
+        if len(schedule) <= 5_000:
+            counted = await count_on_server(
+                self.server.session, bodies(), schedule.header.model
+            )
+            if isinstance(counted, PromptLengths):
+                return counted
+            note = counted
+        if self.client.count_tokens is not None:
+            return count_locally(bodies(), self.client.count_tokens)
+        planned = array(
+            "i", (schedule.entry(i).prompt_tokens for i in range(len(schedule)))
+        )
+        return PromptLengths(planned, TokenSource.ESTIMATE, note)
+
+    def _store_lengths(self, lengths: PromptLengths) -> PromptTokens:
+        path = self.run.path / "prompt-tokens.bin"
+        path.write_bytes(lengths.tokens.tobytes())
+        return PromptTokens(path=str(path), source=lengths.source)
+
+    def _manifest(self, schedule: Schedule, lengths: PromptLengths) -> Manifest:
+        header = schedule.header
+        return Manifest(
+            loadgen_version=__version__,
+            python_version=platform.python_version(),
+            host=_host(),
+            command=list(self.command),
+            started_utc=self.started_utc.isoformat(timespec="seconds"),
+            name=self.name,
+            basis=self.server.basis,
+            config={
+                **self.config,
+                "model": header.model,
+                "stream": header.stream,
+                "api": header.api,
+                "path": header.path,
+                "workload": header.workload,
+                "seed": header.seed,
+                "arrivals": header.arrivals,
+                "prompt_lengths": {
+                    "source": lengths.source,
+                    "note": lengths.note or None,
+                },
+            },
+            target=self.server.found.as_manifest(self.server.target),
+            schedule_digest=schedule.digest,
+            offered_requests=len(schedule),
+            duration_ns=schedule.duration_ns,
+            clock={"reference": "CLOCK_MONOTONIC since t0"},
+        )
+
+    def _remove_scratch(self) -> None:
+        for name in ("progress-0.bin", "prompt-tokens.bin"):
+            (self.run.path / name).unlink(missing_ok=True)
+
+
+def _host() -> dict[str, Any]:
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "implementation": sys.implementation.name,
+    }
