@@ -78,15 +78,15 @@ class SseFramer:
         Raises:
             FramingError: the event being read is beyond the cap.
         """
-        size = len(data)
         # What servers send nearly always: one event, one line, one read.
+        last = len(data) - 2
         if (
             not self.pending
-            and data.startswith(b"data: ")
-            and data.endswith(b"\n\n")
-            and data.find(b"\n") == size - 2
-            and b"\r" not in data
-            and size <= self._max_bytes
+            and 13 not in data
+            and data.find(b"\n") == last
+            and data[-1] == 10
+            and data[:6] == b"data: "
+            and last <= self._max_bytes
         ):
             self._first = self._after_cr = False
             return [Event(b"", data[6:-2])]

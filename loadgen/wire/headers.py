@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 __all__ = ["kept_headers", "retry_after"]
 
+MAX_NAME_CHARS = 64
 MAX_VALUE_CHARS = 512
 MAX_KEPT = 64
 
@@ -151,8 +153,8 @@ def kept_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """
     kept: dict[str, str] = {}
     for raw_name, raw_value in pairs:
-        name = raw_name.decode("latin-1").strip().lower()
-        if not _is_kept(name):
+        name = _kept_name(raw_name) if len(raw_name) <= MAX_NAME_CHARS else None
+        if name is None:
             continue
         value = raw_value[:MAX_VALUE_CHARS].decode("latin-1").strip()
         if name == "location":
@@ -188,12 +190,16 @@ def retry_after(headers: Mapping[str, str]) -> tuple[float | None, str | None]:
     return max(0.0, (until - now).total_seconds()), raw
 
 
-def _is_kept(name: str) -> bool:
+@lru_cache(maxsize=1024)
+def _kept_name(raw: bytes) -> str | None:
+    """A field's lower-case name; None where it is not to be kept."""
+    name = raw.decode("latin-1").strip().lower()
     if name in _NAMES:
-        return True
+        return name
     if any(word in name for word in _SECRETS):
-        return False
-    return name.startswith(_PREFIXES) or any(word in name for word in _TELLS)
+        return None
+    told = name.startswith(_PREFIXES) or any(word in name for word in _TELLS)
+    return name if told else None
 
 
 def _date(text: str) -> datetime | None:

@@ -16,7 +16,8 @@ from loadgen.wire.facts import Facts
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
 from loadgen.wire.headers import kept_headers, retry_after
 from loadgen.wire.outcome import decide
-from loadgen.wire.protocols.errors import clip, error_of_failed
+from loadgen.wire.protocols.errors import error_of_failed
+from loadgen.wire.protocols.values import clip
 from loadgen.wire.tokens import REASONING, Tokens, settle
 
 if TYPE_CHECKING:
@@ -167,7 +168,10 @@ class Reading:
         self._last_ns = at_ns
         self._last_clean = queue_empty
         fresh = len(answer.kinds) - len(self._stamps)
-        if fresh:
+        if fresh == 1:
+            self._stamps.append(at_ns)
+            self._clean.append(queue_empty and not self._framer.pending)
+        elif fresh:
             self._stamp(fresh, at_ns, queue_empty and not self._framer.pending)
 
     def close(self, ending: Ending, at_ns: int) -> Facts:
@@ -222,7 +226,7 @@ class Reading:
 
     def _take(self, event: Event) -> None:
         if self._answer.done:
-            self._trailing = True
+            self._trailing = self._trailing or event.data != b"[DONE]"
             return
         delta = self._decode(event)
         if not delta.malformed:

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 from typing import Protocol as _Protocol
 
 from loadgen.wire.framing import Event
+from loadgen.wire.protocols.anthropic import AnthropicMessages
 from loadgen.wire.protocols.delta import Delta, Framing, Output, Usage
+from loadgen.wire.protocols.llamacpp import LlamaCppCompletion
+from loadgen.wire.protocols.ollama import OllamaChat
 from loadgen.wire.protocols.openai import OpenAiChat, OpenAiCompletions
+from loadgen.wire.protocols.responses import OpenAiResponses
+from loadgen.wire.protocols.sglang import SglangGenerate
+from loadgen.wire.protocols.tgi import TgiGenerateStream
 
 if TYPE_CHECKING:
     from loadgen.wire.protocols.encoding import Encoder
@@ -74,5 +80,11 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         OpenAiChat(),
         OpenAiCompletions(),
+        OpenAiResponses(),
+        AnthropicMessages(),
+        OllamaChat(),
+        SglangGenerate(),
+        LlamaCppCompletion(),
+        TgiGenerateStream(),
     )
 }

@@ -8,7 +8,16 @@ import msgspec
 
 from loadgen.model import ServerError
 
-__all__ = ["DONE", "MALFORMED", "NOTHING", "Delta", "Framing", "Output", "Usage"]
+__all__ = [
+    "DONE",
+    "MALFORMED",
+    "NOTHING",
+    "Delta",
+    "Framing",
+    "Output",
+    "Usage",
+    "sign",
+]
 
 Framing = Literal["sse", "ndjson"]
 Output = Literal["none", "empty", "reasoning", "answer"]
@@ -57,3 +66,11 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Delta()
 DONE = Delta(done=True)
 MALFORMED = Delta(malformed=True)
+
+
+def sign(data: bytes) -> Delta:
+    """What event data that is no JSON object means: an end, a ping, or nothing."""
+    bare = data.strip()
+    if bare == b"[DONE]":
+        return DONE
+    return MALFORMED if bare else NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +20,7 @@ __all__ = [
     "closed",
     "length_member",
     "messages",
+    "nested",
     "plain_text",
     "quoted",
 ]
@@ -35,7 +36,7 @@ def bearer(key: str) -> tuple[str, str]:
 def body_prefix(
     fixed: Mapping[str, Any], extra: Mapping[str, Any], *, reserved: Iterable[str]
 ) -> bytes:
-    """The JSON object of all that is the same in every body, left open.
+    """The JSON object of all that is the same in every body.
 
     Args:
         fixed: the dialect's own fields; None stands for no field.
@@ -55,8 +56,25 @@ def body_prefix(
     return quoted({name: value for name, value in merged.items() if value is not None})
 
 
-def closed(prefix: bytes, members: Iterable[bytes]) -> bytes:
+def nested(
+    extra: Mapping[str, Any], name: str, *, reserved: Iterable[str]
+) -> tuple[bytes, dict[str, Any]]:
+    """The user's fields of the object ``name`` as a prefix, and his other fields.
+
+    Raises:
+        UsageError: they set a reserved field, or ``name`` is no object.
+    """
+    inner = extra.get(name) or {}
+    if not isinstance(inner, Mapping):
+        raise UsageError(f"the extra body field {name!r} must be an object")
+    rest = {key: value for key, value in extra.items() if key != name}
+    return body_prefix({}, inner, reserved=reserved), rest
+
+
+def closed(prefix: bytes, members: Sequence[bytes]) -> bytes:
     """A whole body: the prefix's object with further members, each ``"name":value``."""
+    if not members:
+        return prefix
     separator = b"" if prefix == b"{}" else b","
     return b"".join((prefix[:-1], separator, b",".join(members), b"}"))
 

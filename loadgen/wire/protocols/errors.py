@@ -10,24 +10,17 @@ from loadgen.model import ServerError
 from loadgen.wire.framing import Event, SseFramer
 from loadgen.wire.protocols import lenient
 from loadgen.wire.protocols.delta import Delta
+from loadgen.wire.protocols.values import clip
 
-__all__ = ["clip", "error_in", "error_of_event", "error_of_failed"]
+__all__ = ["error_in", "error_of_event", "error_of_failed"]
 
 MAX_MESSAGE_CHARS = 2048
-MAX_WORD_CHARS = 128
 
 _MESSAGE_KEYS = ("message", "detail", "error_msg", "msg", "text", "title")
 _TYPE_KEYS = ("type", "error_type", "status", "error_name")
 _CODE_KEYS = ("code", "http_status_code", "status_code", "statusCode", "error_code")
 # Keys that make an object an error though it has none named ``error``.
 _ERROR_MARKS = ("error_code", "error_msg", "error_type", "detail")
-
-
-def clip(value: object, limit: int = MAX_WORD_CHARS) -> str | None:
-    """A server's word as bounded, valid Unicode; None if it is no text."""
-    if not isinstance(value, str):
-        return None
-    return value[:limit].encode("utf-8", "replace").decode("utf-8")
 
 
 def error_in(value: Any, *, failed: bool = False) -> ServerError | None:

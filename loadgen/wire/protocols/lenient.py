@@ -7,15 +7,32 @@ surrogates, NaN, raw control characters, a field of an unexpected type.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["loads", "salvage"]
+__all__ = ["loads", "reader", "salvage"]
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 # Nesting beyond any real answer; deeper input is not worth the stack.
 _MAX_DEPTH = 32
+
+
+def reader(kind: type[_S]) -> Callable[[bytes], _S | None]:
+    """What reads bytes as a ``kind``: strictly if it can, else what can be saved.
+
+    The reader gives None for what is no JSON object, and never raises.
+    """
+    strict = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes) -> _S | None:
+        try:
+            return strict(data)
+        except (msgspec.DecodeError, RecursionError):
+            return salvage(kind, loads(data))
+
+    return read
 
 
 def loads(data: bytes) -> Any:

@@ -20,6 +20,7 @@ from loadgen.wire.protocols.delta import (
     Framing,
     Output,
     Usage,
+    sign,
 )
 from loadgen.wire.protocols.encoding import (
     bearer,
@@ -30,15 +31,14 @@ from loadgen.wire.protocols.encoding import (
     plain_text,
     quoted,
 )
-from loadgen.wire.protocols.errors import clip, error_in, error_of_event
+from loadgen.wire.protocols.errors import error_in, error_of_event
+from loadgen.wire.protocols.values import count, text_of, word
 
 if TYPE_CHECKING:
     from loadgen.plan.prompts import Prompt
     from loadgen.wire.protocols.encoding import Encoder
 
 __all__ = ["OpenAiChat", "OpenAiCompletions", "decode", "decode_whole"]
-
-_MAX_TOKENS = 2**53
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -77,7 +77,7 @@ class _Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_read_chunk = lenient.reader(_Chunk)
 _FIRST = (0,)
 
 
@@ -88,46 +88,32 @@ def decode(event: Event) -> Delta:
         return DONE
     if event.kind == b"error":
         return Delta(error=error_of_event(data))
-    try:
-        chunk = _decode_chunk(data)
-    except (msgspec.DecodeError, RecursionError):
-        return _decode_odd(data)
+    chunk = _read_chunk(data)
+    if chunk is None:
+        return sign(data)
     choices = chunk.choices
     if choices is None or len(choices) != 1 or chunk.error or chunk.usage is not None:
         return _fold(chunk, data)
-    # The rest is the hot path: one choice, no usage, no error.
+    # The hot path: one choice, neither its end nor usage nor an error.
     choice = choices[0]
-    content = choice.delta
-    if content is None or choice.index or choice.finish_reason:
+    if choice.finish_reason or choice.index:
         return _fold(chunk, data)
-    text = content.content
-    if type(text) is str and text:
-        return Delta(
-            "answer",
-            text,
-            None,
-            None,
-            None,
-            False,
-            chunk.model,
-            chunk.id,
-            False,
-            _FIRST,
-        )
-    return _fold(chunk, data)
+    content = choice.delta
+    text = choice.text if content is None else content.content
+    if type(text) is not str or not (text or content is None or _says_no_more(content)):
+        return _fold(chunk, data)
+    return Delta(
+        "answer" if text else "empty",
+        text,
+        model=chunk.model,
+        response_id=chunk.id,
+        choices=_FIRST,
+    )
 
 
 def decode_whole(body: bytes) -> Delta:
     """What a whole, not streamed answer says."""
     return decode(Event(b"", body))
-
-
-def _decode_odd(data: bytes) -> Delta:
-    """An event the typed decoder refuses."""
-    if data.strip() == b"[DONE]":
-        return DONE
-    chunk = lenient.salvage(_Chunk, lenient.loads(data))
-    return MALFORMED if chunk is None else _fold(chunk, data)
 
 
 def _fold(chunk: _Chunk, data: bytes) -> Delta:
@@ -169,7 +155,7 @@ def _output(choice: _Choice) -> tuple[Output, str]:
     content = choice.delta or choice.message
     if content is None:
         content = _Content(content=choice.text)
-    text = _text(content.content)
+    text = text_of(content.content)
     if text:
         return "answer", text
     if content.tool_calls or content.function_call or content.refusal:
@@ -181,35 +167,33 @@ def _output(choice: _Choice) -> tuple[Output, str]:
     return ("empty" if empty and not content.role else "none"), ""
 
 
-def _text(content: Any) -> str:
-    """Content as text: a string, or the text parts of a list."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        return "".join(part for part in parts if isinstance(part, str))
-    return ""
+def _says_no_more(content: _Content) -> bool:
+    """Nothing but ``content`` is in it."""
+    return not (
+        content.role
+        or content.reasoning_content
+        or content.reasoning
+        or content.tool_calls
+        or content.function_call
+        or content.refusal
+    )
 
 
 def _reason(value: Any) -> str | None:
     """A finish reason; the empty string some servers send all along is none."""
     if isinstance(value, dict):  # SGLang's own form
         value = value.get("type")
-    return clip(value) or None
+    return word(value)
 
 
 def _usage(usage: _Usage) -> Usage | None:
     details = usage.completion_tokens_details
     found = Usage(
-        _count(usage.prompt_tokens),
-        _count(usage.completion_tokens),
-        None if details is None else _count(details.reasoning_tokens),
+        count(usage.prompt_tokens),
+        count(usage.completion_tokens),
+        None if details is None else count(details.reasoning_tokens),
     )
     return None if found == Usage() else found
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _MAX_TOKENS else None
 
 
 class OpenAiChat:
