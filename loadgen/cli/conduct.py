@@ -72,6 +72,8 @@ def _read(source: Source, to: TargetFlags, how: OfferFlags) -> _Read:
     if key is not None:
         headers.append(protocol.auth(key))
     headers += protocol.headers
+    if not any(name.lower() == "content-type" for name, _ in headers):
+        headers.append(("content-type", "application/json"))
     if how.stamps not in ("auto", "user"):
         raise UsageError(f"--stamps {how.stamps!r} is neither auto nor user")
     if to.ca_file is not None and not to.ca_file.is_file():
