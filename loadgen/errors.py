@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
-__all__ = ["ExitCode", "LoadgenError", "RunDirError", "TargetError", "UsageError"]
+__all__ = [
+    "ExitCode",
+    "LoadgenError",
+    "RunDirError",
+    "TargetError",
+    "UsageError",
+    "naming",
+]
 
 
 class ExitCode(IntEnum):
@@ -49,3 +58,12 @@ class TargetError(LoadgenError):
 
 class RunDirError(LoadgenError):
     """A run directory that cannot be written or read."""
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Put the flag or file at fault in front of a ``UsageError`` from inside."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.what}", error.remedy) from None

@@ -10,7 +10,7 @@ import msgspec
 from loadgen.analysis.columns import Mask, RunData
 from loadgen.analysis.latency import Times
 from loadgen.analysis.stats import wilson
-from loadgen.errors import UsageError
+from loadgen.errors import UsageError, naming
 from loadgen.units import NS_PER_S, parse_duration_ns
 
 __all__ = ["Goodput", "Slo", "good_rows", "goodput", "meets", "parse_slo"]
@@ -70,7 +70,8 @@ def parse_slo(text: str) -> Slo:
             raise UsageError(f"{part.strip()!r} is not a limit", _EXAMPLE)
         if field in limits:
             raise UsageError(f"the limit {key.strip()!r} is given twice", _EXAMPLE)
-        limits[field] = parse_duration_ns(value)
+        with naming(f"--slo {key.strip()}"):
+            limits[field] = parse_duration_ns(value)
     return Slo(**limits)
 
 

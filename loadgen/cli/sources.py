@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loadgen.cli.planning import Plan, protocol_of, write_schedule
-from loadgen.errors import UsageError
+from loadgen.errors import UsageError, naming
 from loadgen.plan.schedule import Schedule, load
 
 __all__ = ["FromFile", "FromPlan", "Source"]
@@ -91,6 +91,8 @@ class FromFile:
 
 def _open(path: Path) -> Schedule:
     data: Any
+    if path.exists() and not path.is_file():
+        raise UsageError(f"schedule {path} is no regular file")
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -98,7 +100,5 @@ def _open(path: Path) -> Schedule:
         raise UsageError(f"schedule {path}: {error.strerror}") from None
     except ValueError:
         data = b""
-    try:
+    with naming(f"schedule {path}"):
         return load(data)
-    except UsageError as error:
-        raise UsageError(f"schedule {path}: {error.what}", error.remedy) from None

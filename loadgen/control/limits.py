@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loadgen.errors import UsageError
+from loadgen.errors import naming
 from loadgen.units import parse_duration_ns
 
 __all__ = ["Limits", "parse_limits"]
@@ -35,7 +35,5 @@ def parse_limits(*, connect: str, idle: str, total: str, drain: str) -> Limits:
 
 
 def _read(flag: str, text: str, *, allow_zero: bool = False) -> int:
-    try:
+    with naming(flag):
         return parse_duration_ns(text, allow_zero=allow_zero)
-    except UsageError as error:
-        raise UsageError(f"{flag}: {error.what}", error.remedy) from None
