@@ -97,7 +97,7 @@ class Answer:
     def __init__(self, protocol: Protocol, keep_text: bool) -> None:
         self._cumulative = protocol.cumulative
         self._done_ends = protocol.done_ends
-        self._grown = ""
+        self._grown: str | None = ""
         self._latest: tuple[int, ...] = ()
         self._finished: set[int] = set()
         self.choices: set[int] = set()
@@ -143,7 +143,8 @@ class Answer:
             self.choices.update(delta.choices)
         if self.response_id is None:
             self.response_id = delta.response_id
-            self.model = self.model or delta.model
+        if self.model is None:
+            self.model = delta.model
         if (
             delta.finish_reason is not None
             or delta.usage is not None
@@ -189,10 +190,10 @@ class Answer:
     def _without_repeat(self, delta: Delta) -> Delta:
         """An event that repeats the text so far, reduced to what it adds."""
         text, so_far = delta.text, self._grown
-        if text.startswith(so_far):
+        if so_far is None or not text.startswith(so_far):
+            piece, self._grown = text, None  # a server set to send pieces
+        else:
             piece, self._grown = text[len(so_far) :], text
-        else:  # a server set to send pieces
-            piece, self._grown = text, so_far + text
         output: Output = delta.output
         if output == "answer" and not piece:
             output = "empty"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from loadgen.model import Ending, Outcome, ServerError, TokenSource
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "redacted"]
+
+# A shorter beginning of a secret at a cut end tells nothing.
+_TELLING_CHARS = 8
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,3 +48,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     text_sha256: str | None
     text: str | None
     findings: list[str]
+
+
+def redacted(text: str, secrets: Sequence[str]) -> str:
+    """A server's words without our secrets, nor the beginning of one cut off."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[redacted]")
+        for length in range(len(secret) - 1, _TELLING_CHARS - 1, -1):
+            if text.endswith(secret[:length]):
+                text = text[:-length] + "[redacted]"
+                break
+    return text

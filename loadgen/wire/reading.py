@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from loadgen.model import Ending, Outcome, ServerError, TokenSource
 from loadgen.wire.answer import MAX_EXCERPT_BYTES, Answer
-from loadgen.wire.facts import Facts
+from loadgen.wire.facts import Facts, redacted
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
 from loadgen.wire.headers import kept_headers, retry_after
 from loadgen.wire.outcome import decide
@@ -356,7 +356,7 @@ class Reading:
             output_tokens_source=said if answer.output_tokens is None else source,
             model=self._say(clip(answer.model, MAX_NAME_CHARS)),
             response_id=self._say(clip(answer.response_id, MAX_NAME_CHARS)),
-            headers={k: self._say(v) or "" for k, v in self._headers.items()},
+            headers={k: redacted(v, self._secrets) for k, v in self._headers.items()},
             body_excerpt=self._excerpt(outcome),
             bytes_received=self.bytes_received,
             comments=self._framer.comments,
@@ -377,14 +377,11 @@ class Reading:
         return self._say(raw.decode("utf-8", "replace")) if raw else None
 
     def _clean_error(self, error: ServerError | None) -> ServerError | None:
-        if error is None:
-            return None
+        if error is None or not self._secrets:
+            return error
         code = error.code if isinstance(error.code, int) else self._say(error.code)
         return ServerError(self._say(error.message), self._say(error.type), code)
 
     def _say(self, text: str | None) -> str | None:
         """A server's words without our secrets."""
-        for secret in self._secrets if text else ():
-            if secret and text:
-                text = text.replace(secret, "[redacted]")
-        return text
+        return None if text is None else redacted(text, self._secrets)
