@@ -86,14 +86,18 @@ class SseFramer:
             and data.find(b"\n") == last
             and data[-1] == 10
             and data[:6] == b"data: "
-            and last <= self._max_bytes
+            and last + _LINE_COST_BYTES - 6 <= self._max_bytes
         ):
             self._first = self._after_cr = False
             return [Event(b"", data[6:-2])]
         return self._feed(data)
 
     def flush(self) -> list[Event]:
-        """The stream has ended: give the event that lacks its last line ends."""
+        """The stream has ended: give the event that lacks its last line ends.
+
+        Raises:
+            FramingError: it is beyond the cap.
+        """
         events: list[Event] = []
         if self._partial:
             line = bytes(self._partial)
@@ -132,6 +136,7 @@ class SseFramer:
         return events
 
     def _line(self, line: bytes, events: list[Event]) -> None:
+        self._check(len(line))
         if self._first:
             self._first = False
             line = line.removeprefix(_BOM)
@@ -145,7 +150,6 @@ class SseFramer:
         elif not name and colon:
             self.comments += 1
         elif name == b"event":
-            self._check(len(value))
             self._kind = value
         elif name == b"error":
             self._kind = b"error"
@@ -165,6 +169,9 @@ class SseFramer:
         if self._size + more > self._max_bytes:
             self._partial.clear()
             self._lines.clear()
+            self._size = 0
+            self._kind = b""
+            self.pending = False
             raise FramingError(f"an event of more than {self._max_bytes} bytes")
 
     def _dispatch(self, events: list[Event]) -> None:
