@@ -60,7 +60,7 @@ class Chat:
         delta = {"role": "assistant", "content": ""}
         return {
             **_chat_chunk(head, _choice(delta=delta)),
-            **_running_usage(head, 0, completion_tokens_details=None),
+            **_running_usage(head, 0),
             "prompt_token_ids": None,
             "prompt_text": None,
         }
@@ -220,10 +220,10 @@ def _usage(head: Head, count: int) -> Json:
     }
 
 
-def _running_usage(head: Head, count: int, **details: None) -> Json:
+def _running_usage(head: Head, count: int) -> Json:
     if not head.continuous_usage:
         return {}
-    return {"usage": {**_usage(head, count), **details}}
+    return {"usage": {**_usage(head, count), "completion_tokens_details": None}}
 
 
 def _last_fingerprint(head: Head, *, last: bool) -> Json:
