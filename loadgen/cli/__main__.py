@@ -44,6 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain("interrupted", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         return ExitCode.OK
+    except OSError as error:
+        what = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{what}", ExitCode.USAGE)
     return code if isinstance(code, int) else ExitCode.OK
 
 

@@ -33,6 +33,7 @@ from loadgen.issue.limits import raise_descriptor_limit, read_machine, shortages
 from loadgen.model import Basis
 from loadgen.standin.launch import start as start_standin
 from loadgen.store import RunDir
+from loadgen.store.files import io_errors
 
 __all__ = ["conduct"]
 
@@ -145,7 +146,8 @@ async def _conduct(
         server = await _server(source, read, to, stack, show)
         model = source.model or server.found.models[0]
         run = RunDir.create(output.out, output.name or source.name, started)
-        source.write(run.schedule_path, model)
+        with io_errors("write", run.schedule_path):
+            source.write(run.schedule_path, model)
         offered_run = OfferedRun(
             run=run,
             server=server,

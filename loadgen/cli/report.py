@@ -13,9 +13,7 @@ __all__ = ["report"]
 
 def report(
     run: Annotated[Path, Argument(help="A run's folder.")],
-    slo: Annotated[
-        str | None, Option(help="Other targets than the run's own.")
-    ] = None,
+    slo: Annotated[str | None, Option(help="Other targets than the run's own.")] = None,
     json_: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Judge a run from its folder, finished or killed; nothing is sent or written."""

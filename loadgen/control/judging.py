@@ -11,7 +11,7 @@ from typing import Any
 from loadgen.analysis.client import ClientFacts
 from loadgen.analysis.goodput import Slo
 from loadgen.analysis.summary import Evidence, Summary, Terms, judge
-from loadgen.errors import LoadgenError
+from loadgen.errors import LoadgenError, RunDirError
 from loadgen.issue.stats import IssueStats
 from loadgen.model import Attribution, Manifest, RequestRecord
 from loadgen.plan.schedule import Schedule, load
@@ -81,15 +81,22 @@ class Judge:
     telemetry: dict[str, Any] | None = None
 
     def finish(self, run: RunDir, manifest: Manifest) -> Summary:
-        """Merge the shards, judge, and write ``summary.json``."""
-        merged = run.merge_records(
-            self.attribute, manifest.offered_requests, _stand_ins(run)
-        )
-        files = {run.requests_path.name: merged.digest}
-        if run.warmup_path.exists():
-            files[run.warmup_path.name] = sha256_of(run.warmup_path)
-        summary = self._judge(run, manifest, merged.flaws, (), files)
-        run.write_summary(summary)
+        """Merge the shards, judge, and write ``summary.json``.
+
+        Where the folder cannot be written any more (a full disk) the judgement is
+        made from what is there, says so, and is left to the caller to show.
+        """
+        try:
+            merged = run.merge_records(
+                self.attribute, manifest.offered_requests, _stand_ins(run)
+            )
+            files = {run.requests_path.name: merged.digest}
+            if run.warmup_path.exists():
+                files[run.warmup_path.name] = sha256_of(run.warmup_path)
+            summary = self._judge(run, manifest, merged.flaws, (), files)
+            run.write_summary(summary)
+        except RunDirError as error:
+            return self._judge(run, manifest, (f"not saved: {error}",), (), {})
         return summary
 
     def again(self, run: RunDir) -> Summary:

@@ -81,7 +81,8 @@ async def _watch(
     with _signals_to(interrupted):
         while not ended.done():
             await asyncio.wait([ended], timeout=TICK_S)
-            on_tick(_summed([reader.read() for reader in readers]))
+            if readers:
+                on_tick(_summed([reader.read() for reader in readers]))
     for reader in readers:
         reader.close()
     return Offered(ended.result(), interrupts)
