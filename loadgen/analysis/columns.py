@@ -24,7 +24,7 @@ Codes = NDArray[np.int32]
 N = TypeVar("N", bound=np.generic)
 
 _CHUNK_RECORDS = 256  # with 20 tokens each this fits the cache: half the time of 8192
-_MAX_NS = 2**53  # 104 days, and the last integer that a float64 holds exactly
+_MAX_NS = 2**53  # 104 days; below it every integer is exact as a float64
 _MAX_CODES = 64  # distinct findings kept; a ruined file may hold any number
 
 _NUMERIC = (
@@ -187,7 +187,7 @@ class _Collector:
         rows = list(self._each_once(chunk))
         for name, columns in self._numeric.items():
             column = np.array(list(map(attrgetter(name), rows)), dtype=np.float64)
-            if (np.abs(column) > _MAX_NS).any():
+            if (np.abs(column) >= _MAX_NS).any():
                 raise OverflowError(name)
             columns.append(column)
         for name, codes in self._codes.items():
@@ -224,7 +224,7 @@ class _Collector:
         counts = np.fromiter((len(r.token_ns) for r in rows), np.int64, len(rows))
         flat = chain.from_iterable(r.token_ns for r in rows)
         stamps = np.fromiter(flat, np.int64, int(counts.sum()))
-        if stamps.size and max(-int(stamps.min()), int(stamps.max())) > _MAX_NS:
+        if stamps.size and max(-int(stamps.min()), int(stamps.max())) >= _MAX_NS:
             raise OverflowError("token_ns")
         self._counts.append(counts)
         self._stamps += stamps.tobytes()

@@ -129,9 +129,13 @@ def latency(data: RunData, times: Times, gaps: Gaps, rows: Mask | None) -> Laten
     exact = gaps.exact if gap_rows is None else gaps.exact & gap_rows
     n_gaps = gaps.ns.size if gap_rows is None else int(gap_rows.sum())
     refused = data.outcome.where(*REFUSALS)
+    if rows is not None:
+        refused &= rows
 
-    def of(values: Floats, among: Mask | None = rows) -> Spread:
-        return spread_s(values if among is None else values[among])
+    def of(values: Floats) -> Spread:
+        if rows is None:
+            return spread_s(values, n_missing=data.unrecorded)
+        return spread_s(values[rows])
 
     return Latency(
         ttft_s=of(times.ttft),
@@ -140,7 +144,5 @@ def latency(data: RunData, times: Times, gaps: Gaps, rows: Mask | None) -> Laten
         itl_s=spread_of_gaps_s(gaps.ns[exact], n_missing=n_gaps - int(exact.sum())),
         tpot_s=of(times.tpot),
         e2e_s=of(times.e2e),
-        time_to_reject_s=of(
-            times.time_to_reject, refused if rows is None else refused & rows
-        ),
+        time_to_reject_s=spread_s(times.time_to_reject[refused]),
     )

@@ -125,11 +125,11 @@ def _not_all_offered(doubts: Doubts) -> Iterator[Reason]:
     stopped = doubts.client.stopped
     if not (unsent or stopped or doubts.interrupted):
         return
-    why = "the user" if doubts.interrupted else (stopped or "a cause not told")
+    why = "by the user" if doubts.interrupted else (stopped or "cause not told")
     yield Reason(
         code="not_fully_issued",
         text=f"{unsent} of {doubts.data.offered} requests were never offered; "
-        f"stopped by {why}",
+        f"stopped: {why}",
         remedy="let the schedule run to its end, or plan a shorter one",
     )
 
