@@ -8,7 +8,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-__all__ = ["kept_headers", "retry_after"]
+__all__ = ["header_findings", "kept_headers", "retry_after"]
 
 MAX_NAME_CHARS = 64
 MAX_VALUE_CHARS = 512
@@ -188,6 +188,16 @@ def retry_after(headers: Mapping[str, str]) -> tuple[float | None, str | None]:
     if until is None or now is None:
         return None, raw
     return max(0.0, (until - now).total_seconds()), raw
+
+
+def header_findings(headers: Mapping[str, str]) -> list[str]:
+    """What the kept headers say that is odd about the whole answer."""
+    found = []
+    if headers.get("content-encoding", "identity") != "identity":
+        found.append("content_encoded")
+    if headers.get("x-envoy-attempt-count", "1") not in ("", "0", "1"):
+        found.append("gateway_retried")
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from loadgen.model import Ending, Outcome, ServerError, TokenSource
 from loadgen.wire.answer import MAX_EXCERPT_BYTES, Answer
 from loadgen.wire.facts import Facts, redacted
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
-from loadgen.wire.headers import kept_headers, retry_after
+from loadgen.wire.headers import header_findings, kept_headers, retry_after
 from loadgen.wire.outcome import decide
 from loadgen.wire.protocols.errors import error_of_failed
 from loadgen.wire.protocols.values import clip
@@ -253,7 +253,8 @@ class Reading:
         clean = False
         if self._mode == _EVENTS:
             self._flush()
-            alien = not answer.events and bool(self._bad_events or self._framer.ignored)
+            odd = self._bad_events or self._framer.ignored
+            alien = bool(odd and not answer.events and ending is Ending.COMPLETE)
         elif self._mode == _WHOLE and not self.broken:
             delta = self._protocol.decode_whole(bytes(self._whole))
             if delta.malformed:
@@ -285,39 +286,33 @@ class Reading:
 
     def _find(self, outcome: Outcome, ending: Ending, tokens: Tokens) -> None:
         """Note what is odd about the answer, beside its outcome."""
-        answer, headers, found = self._answer, self._headers, self._findings
-        ok = outcome is Outcome.OK
-        content_type = headers.get("content-type", "")
-        streamed = self._mode == _EVENTS
-        whole = self._mode == _WHOLE
+        answer, found = self._answer, self._findings
+        content_type = self._headers.get("content-type", "")
+        streamed, whole = self._mode == _EVENTS, self._mode == _WHOLE
+        sse = streamed and isinstance(self._framer, SseFramer)
+        done_early = answer.done and not answer.finished and answer.error is None
+        hidden = bool(answer.reasoning_tokens) and REASONING not in answer.kinds
+        checks = [
+            (sse and "json" in content_type, "content_type_mismatch"),
+            (whole and "event-stream" in content_type, "content_type_mismatch"),
+            (done_early, "done_without_finish"),
+            (self._trailing, "events_after_done"),
+            (self._bad_events > 0, "bad_events"),
+            (len(answer.choices) > 1, "several_choices"),
+            (hidden, "hidden_reasoning"),
+        ]
+        if outcome is Outcome.OK:
+            checks += [
+                (streamed and not answer.done, "no_done"),
+                (self._stream and whole, "not_streamed"),
+                (not self._stream and streamed, "streamed_unasked"),
+                (not tokens.at_ns, "no_token_events"),
+                (ending is not Ending.COMPLETE, f"{ending}_after_finish"),
+            ]
         if streamed:
             found += tokens.findings
-        checks = (
-            (ok and streamed and not answer.done, "no_done"),
-            (ok and self._stream and whole, "not_streamed"),
-            (ok and not self._stream and streamed, "streamed_unasked"),
-            (ok and not tokens.at_ns, "no_token_events"),
-            (ok and ending is not Ending.COMPLETE, f"{ending}_after_finish"),
-            (answer.done and not answer.finished, "done_without_finish"),
-            (streamed and "json" in content_type, "content_type_mismatch"),
-            (whole and "event-stream" in content_type, "content_type_mismatch"),
-            (self._trailing, "events_after_done"),
-            (len(answer.choices) > 1, "several_choices"),
-            (self._bad_events > 0, "bad_events"),
-            (
-                bool(answer.reasoning_tokens) and REASONING not in answer.kinds,
-                "hidden_reasoning",
-            ),
-            (
-                headers.get("content-encoding", "identity") != "identity",
-                "content_encoded",
-            ),
-            (
-                headers.get("x-envoy-attempt-count", "1") not in ("", "0", "1"),
-                "gateway_retried",
-            ),
-        )
         found += [name for holds, name in checks if holds]
+        found += header_findings(self._headers)
 
     def _facts(
         self, outcome: Outcome, ending: Ending, end_ns: int, tokens: Tokens
