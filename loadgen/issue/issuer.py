@@ -65,8 +65,9 @@ class Issuer:
         )
         self._progress = ProgressWriter(config.progress_path)
         self._progress.slots[SLOT["scheduled"]] = len(self.schedule)
+        self._file = RecordFile(config.records_path)
         self._journal = Journal(
-            RecordFile(config.records_path),
+            self._file,
             self._progress.slots,
             _load_prompt_tokens(config.prompt_tokens),
             config.prompt_tokens.source,
@@ -121,9 +122,19 @@ class Issuer:
         self._loop.run()
         after = _Usage.now()
         gc.enable()
+        gc.unfreeze()
         self._account_for_unsent()
         self._tick(time.monotonic_ns())
         return self._stats(t0_ns, before, after)
+
+    def close(self) -> None:
+        """Let go of every file and socket."""
+        self._pool.close()
+        self._ready.close()
+        self._file.close()
+        self._progress.close()
+        if self._stamping is not None:
+            self._stamping.close()
 
     def _compose(self, t0_ns: int) -> None:
         config, now_ns = self._config, time.monotonic_ns
@@ -131,6 +142,7 @@ class Issuer:
             self.schedule.at_ns,
             t0_ns,
             self._make,
+            self._unmade,
             self._ready,
             now_ns,
             window_ns=self.schedule.duration_ns,
@@ -179,6 +191,9 @@ class Issuer:
         slots[SLOT["due"]] = index + 1
         slots[SLOT["in_flight"]] = len(self._loop.in_flight) + 1
         return Attempt(offer, request, reading, self._lane)
+
+    def _unmade(self, index: int, error: Exception) -> None:
+        self._journal.failed(self._offer(index)[0], error)
 
     def _offer(self, index: int) -> tuple[Offer, bytes]:
         entry, seq = self.schedule.entry(index), self.schedule.seq(index)

@@ -124,8 +124,11 @@ class Journal:
             facts = attempt.reading.close(ending, end_ns)
             record = self._record(attempt, facts, detail)
         except Exception as error:  # noqa: BLE001 - a record there must be
+            why = self.fault(error)
+            if ending is Ending.INTERNAL and detail is not None:
+                why = detail  # the first fault is the cause, this one its echo
             record = msgspec.structs.replace(
-                bare_record(attempt.offer, Ending.INTERNAL, self.fault(error)),
+                bare_record(attempt.offer, Ending.INTERNAL, why),
                 started_ns=attempt.started_ns,
                 sent_ns=attempt.sent_ns,
                 conn_reused=attempt.reused,

@@ -24,7 +24,7 @@ CHECK_NS = 5 * NS_PER_S
 looks grows with the requests of the last 5 s and not with those of an idle limit."""
 
 SHORT_TURN_NS = 131_072
-"""Shorter turns of the loop are not told apart: they are within any bound."""
+"""Shorter turns of the loop all count as this long: they are within any bound."""
 
 _CHECKS_AT_ONCE = 64
 _NEVER_NS = 1 << 62
@@ -59,7 +59,8 @@ class Loop:
     Args:
         due_ns: when each request is due, ns since t0, ascending.
         t0_ns: CLOCK_MONOTONIC of t0.
-        make: the task of the request with that index; must not fail.
+        make: the task of the request with that index.
+        unmade: told when ``make`` failed; that request has ended.
         ready: what to wait on.
         now_ns: reads CLOCK_MONOTONIC.
         window_ns: the schedule's own duration; the drain limit counts from its end.
@@ -73,7 +74,7 @@ class Loop:
         offered: how many have been started, which is the index of the next.
         stopped: why offering stopped early; None: it did not.
         turns: how often it waited.
-        lag: how long it was away from its wait, turn by turn.
+        lag: how long it was away from its wait, turn by turn; complete after ``run``.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Loop:
         due_ns: Sequence[int],
         t0_ns: int,
         make: Callable[[int], Task],
+        unmade: Callable[[int, Exception], None],
         ready: Readiness,
         now_ns: Callable[[], int],
         *,
@@ -92,6 +94,7 @@ class Loop:
         self._due_ns = due_ns
         self._t0_ns = t0_ns
         self._make = make
+        self._unmade = unmade
         self._ready = ready
         self._now_ns = now_ns
         self._drain_ns = drain_ns
@@ -119,7 +122,7 @@ class Loop:
                 self._offer()
             self._look(now)
             if not self.in_flight and self.offered >= self._end:
-                return
+                break
             events = self._ready.wait(self._until_ns())
             woken_ns = now_ns()
             for fd, mask in events:
@@ -137,6 +140,7 @@ class Loop:
             away_ns = now_ns() - woken_ns
             if away_ns > SHORT_TURN_NS:
                 self.lag.add(away_ns)
+        self.lag.add(SHORT_TURN_NS, self.turns - self.lag.n)
 
     def done(self, index: int) -> None:
         """The task of that index has ended."""
@@ -166,7 +170,12 @@ class Loop:
             index = self.offered
             self.offered += 1
             self._next_ns = t0_ns + due_ns[index + 1] if index + 1 < end else _NEVER_NS
-            task = self.in_flight[index] = self._make(index)
+            try:
+                task = self._make(index)
+            except Exception as error:  # noqa: BLE001 - one request's, not the run's
+                self._unmade(index, error)
+                continue
+            self.in_flight[index] = task
             try:
                 task.start(now)
             except Exception as error:  # noqa: BLE001 - one request's, not the run's

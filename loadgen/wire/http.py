@@ -144,6 +144,8 @@ class Response:
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
+        except HttpParserUpgrade:  # a 101, whole by now: an answer like any other
+            self.reusable = False
         except HttpParserError as error:
             self._stop(error)
         self._sink.end_of_read(at_ns, queue_empty)
@@ -172,7 +174,7 @@ class Response:
                 raise cause
         if self.ending is None:
             self._fail(f"not HTTP: {error}")
-        elif not isinstance(error, HttpParserUpgrade):
+        else:
             self.findings.append("extra_bytes")
 
     def _fail(self, detail: str) -> None:
