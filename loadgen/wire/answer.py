@@ -122,7 +122,7 @@ class Answer:
             return True
         return self.finish_reason is not None and self.choices <= self._finished
 
-    def fold(self, delta: Delta, raw: bytes | bytearray) -> None:
+    def fold(self, delta: Delta, raw: bytes) -> None:
         """Add one event that is not malformed.
 
         Args:
@@ -164,7 +164,7 @@ class Answer:
         elif delta.usage.completion > (self.output_tokens or 0):
             self.kinds.append(kind.RUNNING)
 
-    def _note(self, delta: Delta, raw: bytes | bytearray) -> None:
+    def _note(self, delta: Delta, raw: bytes) -> None:
         """What few events say: an end, usage, an error."""
         if delta.finish_reason is not None:
             self._finished.update(delta.finished)
@@ -174,7 +174,7 @@ class Answer:
             self._note_usage(delta.usage)
         if delta.error is not None and self.error is None:
             self.error = delta.error
-            self.error_bytes = bytes(raw[:MAX_EXCERPT_BYTES])
+            self.error_bytes = raw[:MAX_EXCERPT_BYTES]
         self.done = self.done or delta.done
 
     def _note_usage(self, usage: Usage) -> None:

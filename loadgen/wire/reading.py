@@ -16,7 +16,9 @@ from loadgen.wire.facts import Facts, redacted
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
 from loadgen.wire.headers import header_findings, kept_headers, retry_after
 from loadgen.wire.outcome import decide
-from loadgen.wire.protocols.errors import error_of_failed
+from loadgen.wire.protocols import lenient
+from loadgen.wire.protocols.delta import Delta
+from loadgen.wire.protocols.errors import error_in, error_of_failed
 from loadgen.wire.protocols.values import clip
 from loadgen.wire.tokens import REASONING, Tokens, settle
 
@@ -256,19 +258,27 @@ class Reading:
             odd = self._bad_events or self._framer.ignored
             alien = bool(odd and not answer.events and ending is Ending.COMPLETE)
         elif self._mode == _WHOLE and not self.broken:
-            delta = self._protocol.decode_whole(bytes(self._whole))
-            if delta.malformed:
-                alien = ending is Ending.COMPLETE
-            else:
-                answer.fold(delta, self._whole)
-                self._first_event_ns = self._last_ns
-                clean = self._last_clean
+            alien = not self._read_whole() and ending is Ending.COMPLETE
+            clean = self._last_clean
         elif self._mode == _FAILED:
             answer.error = error_of_failed(bytes(self._whole), self._decode)
         fresh = len(answer.kinds) - len(self._stamps)
         if fresh and self._last_ns is not None:
             self._stamp(fresh, self._last_ns, clean)
         return alien
+
+    def _read_whole(self) -> bool:
+        """Read a body that is one piece of JSON; whether it is the protocol's."""
+        body = bytes(self._whole)
+        delta = self._protocol.decode_whole(body)
+        if delta.malformed:
+            error = error_in(lenient.loads(body))
+            if error is None:
+                return False
+            delta = Delta(error=error)
+        self._answer.fold(delta, body)
+        self._first_event_ns = self._last_ns
+        return True
 
     def _flush(self) -> None:
         """The last event may lack its blank line; half an event counts for nothing."""
@@ -289,7 +299,7 @@ class Reading:
         answer, found = self._answer, self._findings
         content_type = self._headers.get("content-type", "")
         streamed, whole = self._mode == _EVENTS, self._mode == _WHOLE
-        sse = streamed and isinstance(self._framer, SseFramer)
+        sse = streamed and not isinstance(self._framer, NdjsonFramer)
         done_early = answer.done and not answer.finished and answer.error is None
         hidden = bool(answer.reasoning_tokens) and REASONING not in answer.kinds
         checks = [
