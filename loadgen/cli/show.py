@@ -17,7 +17,9 @@ from loadgen.control.offer import Snapshot
 from loadgen.control.run import OfferedRun
 from loadgen.control.tail import LayerTail
 from loadgen.report.live import Live, live_line, live_view
+from loadgen.report.model import build
 from loadgen.report.screen import Screen, screen_for
+from loadgen.report.terminal import report_text
 from loadgen.store import RunDir
 from loadgen.units import NS_PER_S
 
@@ -122,7 +124,8 @@ class Show:
         if self._output.json_:
             self._result.write(encode(summary).decode())
         else:
-            self._result.write(encode(summary).decode())
+            model = build(summary, run.read_manifest(), str(run.path))
+            self._result.write(report_text(model, _screen(self._result)))
         self._result.flush()
 
 

@@ -1,0 +1,1 @@
+"""Look before a run: the server, its source, this machine."""

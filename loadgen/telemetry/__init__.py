@@ -1,0 +1,1 @@
+"""What is measured beside the requests: GPUs, the server, ourselves."""
