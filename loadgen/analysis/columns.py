@@ -171,9 +171,7 @@ class _Collector:
         self._placeholders = 0
         self._numeric: dict[str, list[Floats]] = {name: [] for name in _NUMERIC}
         self._codes: dict[str, list[Codes]] = {name: [] for name in _CODED}
-        self._words: dict[str, dict[str | None, int]] = {
-            name: {None: -1} for name in _CODED
-        }
+        self._words = {name: _Numbering() for name in _CODED}
         self._causes = Causes()
         self._cause: list[Codes] = []
         self._counts: list[NDArray[np.int64]] = []
@@ -191,8 +189,8 @@ class _Collector:
                 raise OverflowError(name)
             columns.append(column)
         for name, codes in self._codes.items():
-            words = self._words[name]
-            codes.append(_encode(map(attrgetter(name), rows), words))
+            number = map(self._words[name].__getitem__, map(attrgetter(name), rows))
+            codes.append(np.fromiter(number, np.int32, len(rows)))
         self._cause.append(np.array([self._cause_of(r) for r in rows], dtype=np.int32))
         self._add_tokens(rows)
 
@@ -256,11 +254,15 @@ class _Collector:
         )
 
 
-def _encode(words: Iterable[str | None], codes: dict[str | None, int]) -> Codes:
-    """Number the words as they come; ``codes`` grows. None is -1 from the start."""
-    return np.fromiter(
-        (codes.setdefault(word, len(codes) - 1) for word in words), np.int32
-    )
+class _Numbering(dict[str | None, int]):
+    """Numbers words as they come; None is -1 from the start."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, word: str | None) -> int:
+        number = self[word] = len(self) - 1
+        return number
 
 
 def _joined(parts: list[NDArray[N]], dtype: type[N]) -> NDArray[N]:

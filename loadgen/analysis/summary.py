@@ -30,7 +30,7 @@ from loadgen.analysis.lengths import (
     throughput,
 )
 from loadgen.analysis.rejections import Rejection, rejections
-from loadgen.analysis.silence import silences
+from loadgen.analysis.silence import Silences, silences
 from loadgen.analysis.validity import Doubts, Verdict, verdict
 from loadgen.model import Basis, Manifest, Outcome, RequestRecord
 from loadgen.units import NS_PER_S
@@ -186,25 +186,8 @@ def judge(
     _conserve(data.offered, outcomes, causes)
     return Summary(
         basis=manifest.basis,
-        run=Run(
-            name=manifest.name,
-            started_utc=manifest.started_utc,
-            loadgen_version=manifest.loadgen_version,
-        ),
-        verdict=verdict(
-            Doubts(
-                data=data,
-                client=client,
-                slo=terms.slo,
-                basis=manifest.basis,
-                told=evidence.client is not None,
-                interrupted=evidence.interrupted,
-                edits=evidence.edits,
-                silences=silent,
-                stream=terms.stream,
-                without_tpot=judgement.without_tpot(),
-            )
-        ),
+        run=_run(manifest),
+        verdict=verdict(judgement.doubts(evidence, client, silent)),
         offered=_offered(manifest, terms),
         outcomes=outcomes,
         rejections=causes,
@@ -250,7 +233,23 @@ class _Judgement:
             rows=rows,
         )
 
-    def without_tpot(self) -> int:
+    def doubts(
+        self, evidence: Evidence, client: Client, silent: Silences | None
+    ) -> Doubts:
+        return Doubts(
+            data=self.data,
+            client=client,
+            slo=self.terms.slo,
+            basis=self.manifest.basis,
+            told=evidence.client is not None,
+            interrupted=evidence.interrupted,
+            edits=evidence.edits,
+            silences=silent,
+            stream=self.terms.stream,
+            without_tpot=self._without_tpot(),
+        )
+
+    def _without_tpot(self) -> int:
         """Ok answers that miss the TPOT limit only because they have no TPOT."""
         kept = self.kept.get("tpot_s")
         if kept is None:
@@ -271,6 +270,14 @@ class _Judgement:
                 output_tokens=output_lengths(data, rows),
             )
         return found
+
+
+def _run(manifest: Manifest) -> Run:
+    return Run(
+        name=manifest.name,
+        started_utc=manifest.started_utc,
+        loadgen_version=manifest.loadgen_version,
+    )
 
 
 def _offered(manifest: Manifest, terms: Terms) -> Offered:
