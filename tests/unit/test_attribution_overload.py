@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loadgen.analysis.attribution import Attributor, is_refusal
+from loadgen.analysis.overload import silent_queue
 from loadgen.analysis.reconcile import ClientCounts, EngineDeltas, reconcile
 from loadgen.analysis.signatures import load_signatures
 from loadgen.model import Attribution, Ending, Outcome, RequestRecord
@@ -28,8 +29,8 @@ LAYERS = {
     "network_or_server": {"network", "engine_failure"},
     "server_down": {"network"},
 }
-# Judged where runs are compared and where server telemetry is read.
-ELSEWHERE = {"ovl-13-silent-queue", "ovl-24-guard-effect"}
+# Judged where runs are compared.
+ELSEWHERE = {"ovl-24-guard-effect"}
 
 
 def reply(it: dict[str, Any]) -> RequestRecord:
@@ -113,6 +114,34 @@ def test_ovl_12_tiny_error_rate() -> None:
     part, whole = given["status_503"], given["total"]
     assert percent(part / whole) not in ("0%", "0.0%", "0.00%")
     assert "0.0%" not in share(part, whole)
+
+
+def test_ovl_13_silent_queue() -> None:
+    given, expect = case("ovl-13-silent-queue")
+    mean_ns, most = given["mean_latency_s"] * 1e9, given["waiting_gauge_max"]
+    ttft_ns = [2 * mean_ns * (i + 1) / given["ok"] for i in range(given["ok"])]
+    waiting = [*range(0, most, 8), most]
+    found = silent_queue(refused=expect["rejections"], ttft_ns=ttft_ns, waiting=waiting)
+    assert (found is not None) is expect["overload_detected"]
+    assert found is not None
+    assert "waited" in found.evidence[0]
+    assert f"up to {most} at once" in found.evidence[0]
+    assert "TTFT grew" in found.evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("refused", "ttft_ns", "waiting"),
+    [
+        (1, [float(i) for i in range(40)], [5.0] * 40),  # a limit spoke
+        (0, [1e8] * 40, [0.0] * 39 + [3.0]),  # steady, hardly any wait
+        (0, [1.0, 9.0], None),  # too few to say
+        (0, [float("nan")] * 40, []),
+    ],
+)
+def test_no_silent_queue(
+    refused: int, ttft_ns: list[float], waiting: list[float] | None
+) -> None:
+    assert silent_queue(refused=refused, ttft_ns=ttft_ns, waiting=waiting) is None
 
 
 def test_ovl_15_attempt_header() -> None:
