@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Run", "Running", "burst", "bursting"]
+__all__ = ["Run", "Running", "burst", "bursting", "takes"]
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
 LIMIT_S = 240.0
@@ -91,6 +91,18 @@ class Running:
         return Run(self._process.returncode, json.loads(printed), records, said)
 
 
+def takes(flag: str) -> bool:
+    """Whether ``loadgen burst`` has this flag."""
+    told = subprocess.run(
+        [str(LOADGEN), "burst", "--help"],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    return flag in told.stdout
+
+
 @contextmanager
 def bursting(url: str, out: Path, *flags: str) -> Iterator[Running]:
     """Start a burst and end it for certain on leaving.
@@ -116,12 +128,23 @@ def bursting(url: str, out: Path, *flags: str) -> Iterator[Running]:
     try:
         yield Running(process, out, messages)
     finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt it twice, so that it cuts what is open; then kill it."""
+    for _ in range(2):
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if process.stdout:
-            process.stdout.close()
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout:
+        process.stdout.close()
 
 
 def burst(url: str, out: Path, *flags: str) -> Run:

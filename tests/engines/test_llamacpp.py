@@ -75,7 +75,8 @@ def test_whole_answers(llamacpp: Server, tmp_path: Path) -> None:
     run.check_accounts(offered=2)
     assert run.outcomes == {"ok": 2}
     assert {r["output_tokens_source"] for r in run.records} == {"usage"}
-    assert [r["first_token_ns"] for r in run.records] == [None, None]
+    for record in run.records:
+        assert record["first_token_ns"] in (None, record["end_ns"])
 
 
 def test_headers_are_held_back_until_a_slot_is_free(

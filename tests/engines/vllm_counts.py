@@ -73,7 +73,7 @@ def full(server: Server, out: Path) -> Iterator[None]:
     with bursting(server.url, out, *at_once, *LONG_ANSWER) as filling:
         deadline = time.monotonic() + 60
         while sum(load(server)) < FILL:
-            assert filling.under_way()
+            assert filling.under_way(), "the server was never full"
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield
