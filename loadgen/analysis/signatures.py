@@ -34,6 +34,7 @@ from loadgen.analysis.answer import Facts, Shape
 from loadgen.analysis.clues import ID_HEADERS, READ_HEADERS, TELLING_HEADER
 from loadgen.errors import UsageError
 from loadgen.model import Accepted, Confidence, Layer, Resource
+from loadgen.wire.headers import kept_headers
 
 __all__ = ["Signature", "Signatures", "built_in", "load_signatures", "parse_signatures"]
 
@@ -291,8 +292,8 @@ def parse_signatures(text: str, *, name: str) -> list[Signature]:
 
     Raises:
         UsageError: not TOML, or an entry with an unknown key, a bad value, a
-            bad regular expression, an id used twice, or no condition that can
-            prove a layer. The entry's id is named.
+            bad regular expression, a header that no record keeps, an id used
+            twice, or no condition that can prove a layer. Its id is named.
     """
     try:
         data = tomllib.loads(text)
@@ -331,12 +332,23 @@ def _entry(table: object, where: str) -> Signature:
             raise UsageError(
                 f"{where}: {pattern!r} is not a regular expression: {error}"
             ) from None
+    lost = [name for name in (*entry.headers, *entry.absent) if not _is_recorded(name)]
+    if lost:
+        raise UsageError(
+            f"{where}: the header {lost[0]!r} is not kept in records",
+            "kept are the common ones and names that tell what a proxy did: "
+            "x-…-error-code, x-…-queue, x-…-upstream and the like",
+        )
     if not (entry.by_header or entry.by_body or entry.body):
         raise UsageError(
             f"{where}: a status, Server or Content-Type alone proves no layer",
             "add text, regex, type, code, keys, body or a header of the layer's own",
         )
     return entry
+
+
+def _is_recorded(name: str) -> bool:
+    return bool(kept_headers([(name.removesuffix("*").encode(), b"1")]))
 
 
 def built_in() -> list[Signature]:

@@ -15,7 +15,7 @@ id = "acme-full"
 system = "Acme gateway"
 layer = "gateway"
 resource = "concurrency"
-headers = { X-Acme-Reason = "full" }
+headers = { X-Acme-Queue-Reason = "full" }
 source = "our own gateway"
 """
 FIELDS = 'id = "mine"\nsystem = "s"\nlayer = "gateway"\nresource = "other"\n'
@@ -48,6 +48,10 @@ BAD = {
         f"[[signature]]\n{FIELDS}status=[503]\nheaders={{ content-type='html' }}",
         "'mine'.*proves no layer",
     ),
+    "a header no record keeps": (
+        f"[[signature]]\n{FIELDS}headers = {{ x-acme-why = 'full' }}",
+        "'mine'.*'x-acme-why' is not kept in records",
+    ),
     "used twice": (OWN + OWN, "'acme-full' is there twice"),
 }
 
@@ -70,14 +74,11 @@ def test_a_users_own_come_first() -> None:
     row: Row = {
         "id": "x",
         "status": 503,
-        "headers": {"X-Acme-Reason": "FULL up"},
+        "headers": {"x-acme-queue-reason": "FULL up"},
         "content_type": "text/plain",
         "body": "Service Unavailable",
     }
-    # The name is one that reaches the record, as wire keeps "x-…-queue…" ones.
-    row["headers"] = {"x-acme-queue-reason": "FULL up"}
-    own = OWN.replace("X-Acme-Reason", "X-Acme-Queue-Reason")
-    found = attribute(replayed(row), load_signatures(own, name="my.toml"))
+    found = attribute(replayed(row), load_signatures(OWN, name="my.toml"))
     assert found is not None
     assert (found.layer, found.limiting_resource) == ("gateway", "concurrency")
     assert found.confidence == "high"
