@@ -30,9 +30,7 @@ def client(
     return counts
 
 
-def vllm(
-    success: int | None, refused: int | None, *, resets: int = 0
-) -> EngineDeltas:
+def vllm(success: int | None, refused: int | None, *, resets: int = 0) -> EngineDeltas:
     return EngineDeltas(
         engine="vllm", success=success, admission_rejections=refused, resets=resets
     )
