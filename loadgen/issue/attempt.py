@@ -58,6 +58,7 @@ class Offer(NamedTuple):
 class Journal(Protocol):
     """Who is told what becomes of an attempt."""
 
+    def started(self) -> None: ...
     def sent(self, attempt: Attempt) -> None: ...
     def ended(self, attempt: Attempt, ending: Ending, detail: str | None) -> None: ...
     def fault(self, error: Exception) -> str:
@@ -159,8 +160,8 @@ class Attempt:
         self.stamped = False
         self.voided = False
         self._lane = lane
-        self._request = request
         self._response = Response(reading)
+        self._request = request
         self._connection: Connection | None = None
         self._established = False
         self._idled = False
@@ -189,6 +190,7 @@ class Attempt:
         """Take a connection and send, as far as that goes at once."""
         self._start_ns = self._last_ns = now_ns
         lane = self._lane
+        lane.journal.started()
         try:
             connection = lane.pool.take(now_ns)
             if connection is None:
@@ -205,6 +207,9 @@ class Attempt:
             self._advance(connection)
         except (OSError, TlsError) as error:
             self._failed(error)
+
+    def discard(self) -> None:
+        self._response.release()
 
     def ready(self, mask: int) -> None:
         """The socket can go on."""
@@ -346,6 +351,9 @@ class Attempt:
             detail = f"{detail or 'closed'}, on a kept connection before any byte"
         try:
             self._leave(ending)
+        except Exception as error:  # noqa: BLE001 - the record comes all the same
+            lane.journal.fault(error)
+        try:
             lane.journal.ended(self, ending, detail or response.detail)
         finally:
             response.release()

@@ -187,9 +187,6 @@ class Issuer:
             keep_text=config.keep_text,
             secrets=config.secrets,
         )
-        slots = self._progress.slots
-        slots[SLOT["due"]] = index + 1
-        slots[SLOT["in_flight"]] = len(self._loop.in_flight) + 1
         return Attempt(offer, request, reading, self._lane)
 
     def _unmade(self, index: int, error: Exception) -> None:
@@ -215,7 +212,6 @@ class Issuer:
             self._guard.look()
         slots, loop = self._progress.slots, self._loop
         slots[SLOT["loop_lag_max_ns"]] = loop.lag.max_ns
-        slots[SLOT["in_flight"]] = len(loop.in_flight)
         slots[SLOT["draining"]] = loop.offered >= len(self.schedule) or bool(
             loop.stopped
         )

@@ -104,6 +104,11 @@ class Journal:
         self.end_ns = 0
         self.faults: list[str] = []
 
+    def started(self) -> None:
+        """A request was taken up."""
+        self._slots[_DUE] += 1
+        self._slots[_IN_FLIGHT] += 1
+
     def sent(self, attempt: Attempt) -> None:
         """Its last byte went to the kernel."""
         assert attempt.sent_ns is not None
@@ -117,12 +122,14 @@ class Journal:
 
     def ended(self, attempt: Attempt, ending: Ending, detail: str | None) -> None:
         """Write its record, whatever happens."""
+        self._slots[_IN_FLIGHT] -= 1
         self.check_clock()
         self.start_lag.add(attempt.started_ns - attempt.offer.scheduled_ns)
         try:
             end_ns = attempt.end_ns(ending)
             facts = attempt.reading.close(ending, end_ns)
             record = self._record(attempt, facts, detail)
+            line = self._encode(record)
         except Exception as error:  # noqa: BLE001 - a record there must be
             why = self.fault(error)
             if ending is Ending.INTERNAL and detail is not None:
@@ -134,12 +141,14 @@ class Journal:
                 conn_reused=attempt.reused,
                 local_port=attempt.local_port,
             )
+            line = self._encode(record)
         self._count(record)
-        self._write(self._encode(record) + b"\n", 1)
+        self._write(line + b"\n", 1)
 
     def failed(self, offer: Offer, error: Exception) -> None:
         """A request that could not even be made ready: a fault of ours."""
         record = bare_record(offer, Ending.INTERNAL, self.fault(error))
+        self._slots[_DUE] += 1
         self._count(record)
         self._write(self._encode(record) + b"\n", 1)
 
@@ -276,6 +285,8 @@ def bare_record(offer: Offer, ending: Ending, detail: str) -> RequestRecord:
     )
 
 
+_DUE = SLOT["due"]
+_IN_FLIGHT = SLOT["in_flight"]
 _SENT = SLOT["sent"]
 _ENDED = SLOT["ended"]
 _BYTES = SLOT["bytes_received"]

@@ -7,6 +7,7 @@ It knows neither HTTP nor sockets, so that its tests run in virtual time.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -42,6 +43,9 @@ class Task(Watcher, Protocol):
     """A request under way. It calls ``Loop.done`` when it has ended."""
 
     def start(self, now_ns: int) -> None: ...
+    def discard(self) -> None:
+        """It was made and will not be started."""
+
     def deadline_ns(self) -> int:
         """When its next limit passes, as things stand."""
 
@@ -59,7 +63,8 @@ class Loop:
     Args:
         due_ns: when each request is due, ns since t0, ascending.
         t0_ns: CLOCK_MONOTONIC of t0.
-        make: the task of the request with that index.
+        make: the task of the request with that index; called once or, when it
+            failed ahead of time, twice.
         unmade: told when ``make`` failed; that request has ended.
         ready: what to wait on.
         now_ns: reads CLOCK_MONOTONIC.
@@ -105,6 +110,7 @@ class Loop:
         self._drained_ns = t0_ns + window_ns + drain_ns
         self._tick_ns = now_ns() + TICK_NS
         self._checks: list[tuple[int, int]] = []
+        self._prepared: Task | None = None
         self.watchers: dict[int, Watcher] = {}
         self.in_flight: dict[int, Task] = {}
         self.offered = 0
@@ -123,6 +129,8 @@ class Loop:
             self._look(now)
             if not self.in_flight and self.offered >= self._end:
                 break
+            if self._prepared is None and self.offered < self._end:
+                self._prepare()
             events = self._ready.wait(self._until_ns())
             woken_ns = now_ns()
             for fd, mask in events:
@@ -140,6 +148,8 @@ class Loop:
             away_ns = now_ns() - woken_ns
             if away_ns > SHORT_TURN_NS:
                 self.lag.add(away_ns)
+        if self._prepared is not None:
+            self._prepared.discard()
         self.lag.add(SHORT_TURN_NS, self.turns - self.lag.n)
 
     def done(self, index: int) -> None:
@@ -170,8 +180,10 @@ class Loop:
             index = self.offered
             self.offered += 1
             self._next_ns = t0_ns + due_ns[index + 1] if index + 1 < end else _NEVER_NS
+            task, self._prepared = self._prepared, None
             try:
-                task = self._make(index)
+                if task is None:
+                    task = self._make(index)
             except Exception as error:  # noqa: BLE001 - one request's, not the run's
                 self._unmade(index, error)
                 continue
@@ -183,6 +195,11 @@ class Loop:
             if index in self.in_flight:
                 self._check_at(task.deadline_ns(), now, index)
                 self.peak_in_flight = max(self.peak_in_flight, len(self.in_flight))
+
+    def _prepare(self) -> None:
+        """Make the next task while there is time: due, it has only to start."""
+        with contextlib.suppress(Exception):  # it fails again when due, and is told
+            self._prepared = self._make(self.offered)
 
     def _look(self, now: int) -> None:
         """Limits of requests, of the drain, and the seconds' tick."""

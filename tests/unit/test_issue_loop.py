@@ -54,6 +54,7 @@ class FakeTask:
     started_ns: int = -1
     ended: tuple[int, Ending] | None = None
     voided: bool = False
+    discarded: bool = False
 
     def __post_init__(self) -> None: ...
 
@@ -62,6 +63,10 @@ class FakeTask:
         if self.service_ns is not None:
             self.rig.loop.watchers[self.index + 10] = self
             self.rig.ready.happen(now_ns + self.service_ns, self.index + 10)
+
+    def discard(self) -> None:
+        assert self.started_ns == -1
+        self.discarded = True
 
     def ready(self, mask: int) -> None:
         self.rig.clock.advance_to_ns(self.rig.clock.now_ns() + self.busy_ns)
@@ -227,7 +232,9 @@ def test_cutting_ends_everything_now() -> None:
     rig = Rig([0, 0, NS_PER_S], service_ns=None)
     rig.call_at(10, lambda: rig.loop.cut("twice"))
     rig.loop.run()
-    assert [task.ended for task in rig.tasks] == [(rig.t0_ns + 10, Ending.USER)] * 2
+    begun, prepared = rig.tasks[:2], rig.tasks[2]
+    assert [task.ended for task in begun] == [(rig.t0_ns + 10, Ending.USER)] * 2
+    assert prepared.discarded
 
 
 def test_limits_are_kept_to_the_nanosecond_though_looked_at_rarely() -> None:
