@@ -121,7 +121,7 @@ class Loop:
 
     def run(self) -> None:
         """Offer everything, see it to its end, return."""
-        now_ns, watchers = self._now_ns, self.watchers
+        now_ns, ready = self._now_ns, self._ready
         while True:
             now = now_ns()
             if now >= self._next_ns:
@@ -131,19 +131,9 @@ class Loop:
                 break
             if self._prepared is None and self.offered < self._end:
                 self._prepare()
-            events = self._ready.wait(self._until_ns())
+            events = ready.wait(self._until_ns())
             woken_ns = now_ns()
-            for fd, mask in events:
-                watcher = watchers.get(fd)
-                if watcher is None:
-                    self._stray(fd)
-                else:
-                    try:
-                        watcher.ready(mask)
-                    except Exception as error:  # noqa: BLE001 - one request's, not the run's
-                        watcher.fault(error)
-                if now_ns() >= self._next_ns:
-                    self._offer()
+            self._serve(events)
             self.turns += 1
             away_ns = now_ns() - woken_ns
             if away_ns > SHORT_TURN_NS:
@@ -151,6 +141,21 @@ class Loop:
         if self._prepared is not None:
             self._prepared.discard()
         self.lag.add(SHORT_TURN_NS, self.turns - self.lag.n)
+
+    def _serve(self, events: list[tuple[int, int]]) -> None:
+        """Tell whom each event concerns, and offer what comes due meanwhile."""
+        now_ns, watchers = self._now_ns, self.watchers
+        for fd, mask in events:
+            watcher = watchers.get(fd)
+            if watcher is None:
+                self._stray(fd)
+            else:
+                try:
+                    watcher.ready(mask)
+                except Exception as error:  # noqa: BLE001 - one request's, not the run's
+                    watcher.fault(error)
+            if now_ns() >= self._next_ns:
+                self._offer()
 
     def done(self, index: int) -> None:
         """The task of that index has ended."""
