@@ -23,7 +23,7 @@ from loadgen.report.terminal import report_text
 from loadgen.store import RunDir
 from loadgen.units import NS_PER_S
 
-__all__ = ["Show"]
+__all__ = ["Show", "screen_of"]
 
 PLAIN_EVERY_NS = 2 * NS_PER_S
 
@@ -86,7 +86,7 @@ class Show:
                 lost_by_layer={str(k): n for k, n in tail.tick().items()},
             )
 
-        screen = _screen(self._aside)
+        screen = screen_of(self._aside)
         show = self._drawn if screen.moving else self._lines
         with show(screen, moment) as on_tick:
             yield on_tick
@@ -125,11 +125,12 @@ class Show:
             self._result.write(encode(summary).decode())
         else:
             model = build(summary, run.read_manifest(), str(run.path))
-            self._result.write(report_text(model, _screen(self._result)))
+            self._result.write(report_text(model, screen_of(self._result)))
         self._result.flush()
 
 
-def _screen(stream: TextIO) -> Screen:
+def screen_of(stream: TextIO) -> Screen:
+    """What a stream can show, judged by what is known of it."""
     return screen_for(
         os.environ,
         is_terminal=stream.isatty(),
