@@ -53,6 +53,12 @@ _entry = msgspec.json.Decoder(Entry)
 _seal = msgspec.json.Decoder(Seal)
 
 
+class Offsets(Protocol):
+    """A numpy array or an ``array('q')`` of due times."""
+
+    def tolist(self) -> list[int]: ...
+
+
 class Realised(msgspec.Struct, frozen=True, kw_only=True):
     """What a schedule really offers, beside what was asked."""
 
@@ -60,12 +66,6 @@ class Realised(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: float
     duration_s: float
     groups: dict[str, int]
-
-
-class Offsets(Protocol):
-    """A numpy array or an ``array('q')`` of due times."""
-
-    def tolist(self) -> list[int]: ...
 
 
 def bind(
@@ -237,7 +237,7 @@ def _read_header(view: memoryview) -> tuple[Header, int]:
     first = next(_lines(view, 0))
     try:
         named = _named.decode(first)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         named = Named()
     if not named.schema.startswith("loadgen.schedule/"):
         raise UsageError(

@@ -107,7 +107,7 @@ def _decoded(
 
 
 def _row(number: int, record: _JsonRow, unit_ns: int) -> Row:
-    text = bytes(record.timestamp).decode()
+    text = bytes(record.timestamp).decode("utf-8", "replace")
     if text == "":
         remedy = "a delay counts from the answer before: a closed loop, no schedule"
         raise UsageError(

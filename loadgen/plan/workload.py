@@ -32,7 +32,6 @@ __all__ = [
     "parse_workload",
 ]
 
-
 #: Fields that are text with a unit: their names in Arrivals, and their readers.
 _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "rate": ("rate_rps", parse_rate_rps),
@@ -244,10 +243,8 @@ def parse_mix(text: str) -> dict[str, float]:
 def builtin_names() -> list[str]:
     """The workloads that come with the program."""
     files = (resources.files("loadgen") / "workloads").iterdir()
-    stems = (
-        file.name.removesuffix(".toml") for file in files if file.name[-5:] == ".toml"
-    )
-    return sorted(stems)
+    names = (file.name for file in files if file.name.endswith(".toml"))
+    return sorted(name.removesuffix(".toml") for name in names)
 
 
 def builtin_text(name: str) -> str:
@@ -288,5 +285,6 @@ def _located(text: str, message: str) -> str:
 
 
 def _lines_of(lines: list[str], key: str, start: int) -> list[int]:
+    key = re.escape(key)
     pattern = re.compile(rf"\s*(?:\[+\s*{key}\s*\]+|[\"']?{key}[\"']?\s*=)")
     return [at for at in range(start, len(lines)) if pattern.match(lines[at])]

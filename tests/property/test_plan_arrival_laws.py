@@ -21,8 +21,8 @@ def specs(draw: st.DrawFn, *, fixed_count: bool | None = None) -> Arrivals:
     process = draw(st.sampled_from(sorted(ARRIVALS)))
     fields: dict[str, object] = {}
     if process == "on-off":
-        fields["on_ns"] = draw(st.integers(1, 3 * NS_PER_S))
-        fields["off_ns"] = draw(st.integers(1, 3 * NS_PER_S))
+        lengths = st.integers(1, 20) | st.integers(1, 3 * NS_PER_S)
+        fields["on_ns"], fields["off_ns"] = draw(lengths), draw(lengths)
     if process == "ramp":
         fields["end_rate_rps"] = draw(RATES)
     if process not in ("constant", "poisson"):
@@ -49,6 +49,8 @@ def test_sorted_bounded_and_the_same_again(spec: Arrivals, seed: int) -> None:
     assert (np.diff(due) >= 0).all()
     assert due[0] >= 0
     assert due[-1] < spec.duration_ns
+    if spec.on_ns is not None and spec.off_ns is not None:
+        assert (due % (spec.on_ns + spec.off_ns) < spec.on_ns).all()
     assert np.array_equal(due, offsets(spec, seed))
 
 

@@ -41,6 +41,13 @@ def test_constant_is_an_even_grid() -> None:
     assert thirds.tolist() == [0, 3 * NS_PER_S, 6 * NS_PER_S]
 
 
+def test_a_long_schedule_is_one_sequence() -> None:
+    """It is drawn in chunks of 65,536."""
+    due = offsets(spec("poisson", rate_rps=100_000.0), 7)
+    assert len(due) == pytest.approx(200_000, rel=0.01)
+    assert (np.diff(due) >= 0).all()
+
+
 def test_burstiness_is_the_shape_of_the_gaps() -> None:
     for shape in (0.25, 1.0, 4.0):
         asked = spec("gamma", burstiness=shape, duration_ns=1000 * NS_PER_S)

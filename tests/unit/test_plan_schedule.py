@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
+import tracemalloc
 from array import array
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -118,6 +120,21 @@ def test_golden_schedule() -> None:
     digest = seal(head, entries, out).seal
     assert load(out.getvalue()).realised().requests == 40
     assert digest == GOLDEN
+
+
+def test_planning_is_streamed() -> None:
+    """What a request costs in memory is its due time; its text is written and gone."""
+    chat = parse_workload(builtin_text("short-questions"), "short-questions")
+    spec = chat.timing.override(rate="10000/s", duration="2s").arrivals()
+    due = offsets(spec, 7)
+    head = header(tuple(chat.group_names), **spec.describe())
+    with Path(os.devnull).open("wb") as out:
+        tracemalloc.start()
+        seal(head, bind(head, due, chat.prompts(len(due), 7), encode), out)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert len(due) > 19_000
+    assert peak < 200 * len(due)
 
 
 def test_stripes_are_the_whole_without_overlap() -> None:

@@ -77,6 +77,7 @@ def test_a_mix_replaces_the_shares() -> None:
     equal = parse_workload("equal = true\n" + TWO, "w")
     assert equal.with_mix(parse_mix("first=50, second=50")).equal
     assert not equal.with_mix(parse_mix("first=2,second=1")).equal
+    assert not parse_workload(TWO, "w").with_mix(parse_mix("first=1,second=1")).equal
     only = equal.with_mix(parse_mix("second=1"))
     assert only.group_names == ["second"]
     assert equal.with_mix(parse_mix("first=1,second=0")).group_names == ["first"]
@@ -106,6 +107,7 @@ def test_one_output_limit_for_all() -> None:
         ("groups = []", "length >= 1"),
         ("a = \nb = 1", "line 1, column 5"),
         (TWO + "colour = 1\n", "line 13: .*unknown field `colour`"),
+        ("'a(b' = 2\n" + TWO, r"line 1: .*unknown field `a\(b`"),
         ("speed = 2\n" + TWO, "line 1: .*unknown field `speed`"),
         ("[arrivals]\nrat = '2/s'\n" + TWO, "line 2: .*unknown field `rat`"),
         ("[arrivals]\nrate = '20'\n" + TWO, "line 2: .*'20' is not a rate"),
