@@ -76,20 +76,21 @@ def _empties_count_from(
 ) -> int:
     """The index from which empty events are tokens; past the end: none is.
 
-    vLLM ends on an empty event with the finish reason when the last token has
-    no text. It is no token event, but usage counts its token: both totals fit.
+    vLLM ends on an empty event with the finish reason when the last token has no
+    text. That is no token event, but usage counts its token: both totals fit.
+    Under load it also puts several tokens into one event; events then stay below
+    usage, which so cannot tell, and the rule for answers without usage holds.
     """
-    certain = len(kinds) - kinds.count(EMPTY) - closing
-    after_first = next(
-        (i for i, k in enumerate(kinds) if k not in (EMPTY, CLOSING)), len(kinds)
-    )
+    words = (i for i, k in enumerate(kinds) if k not in (EMPTY, CLOSING))
+    after_first = next(words, len(kinds))
     if output_tokens is None:
         return after_first
+    certain = len(kinds) - kinds.count(EMPTY) - closing
     for begin in (0, after_first):
         events = certain + kinds.count(EMPTY, begin)
         if output_tokens in (events, events + closing):
             return begin
-    return len(kinds)
+    return after_first if len(kinds) < output_tokens else len(kinds)
 
 
 def _first_answer(kinds: bytearray) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
@@ -48,6 +48,7 @@ def drain(framer: SseFramer | NdjsonFramer, pieces: list[bytes]) -> list[Event]:
     return events + framer.flush()
 
 
+@settings(deadline=None)
 @given(STREAMS, CUTS)
 def test_sse_events_do_not_depend_on_the_reads(
     stream: bytes, points: list[int]
@@ -58,6 +59,7 @@ def test_sse_events_do_not_depend_on_the_reads(
     assert not whole.pending
 
 
+@settings(deadline=None)
 @given(STREAMS, CUTS)
 def test_ndjson_events_do_not_depend_on_the_reads(
     stream: bytes, points: list[int]
@@ -65,18 +67,25 @@ def test_ndjson_events_do_not_depend_on_the_reads(
     assert drain(NdjsonFramer(), cut(stream, points)) == drain(NdjsonFramer(), [stream])
 
 
+@settings(deadline=None)
 @given(STREAMS)
 def test_bytes_one_by_one_give_the_same(stream: bytes) -> None:
     single = [stream[i : i + 1] for i in range(len(stream))]
     assert drain(SseFramer(), single) == drain(SseFramer(), [stream])
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n")), max_size=8))
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\r\n")), max_size=8
+    )
+)
 def test_what_is_written_as_events_is_read_back(texts: list[str]) -> None:
     stream = "".join(f"data: {text}\n\n" for text in texts).encode()
     assert [e.data.decode() for e in drain(SseFramer(), [stream])] == texts
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=200), st.integers(64, 300))
 def test_memory_is_bounded_by_the_cap(pieces: list[bytes], cap: int) -> None:
     framer = SseFramer(max_event_bytes=cap)

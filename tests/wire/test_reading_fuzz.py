@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadgen.model import Ending, Outcome, ServerError
@@ -86,6 +86,7 @@ def check(facts: Facts) -> None:
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Facts) == facts
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(list(PROTOCOLS.values())),
     st.booleans(),
@@ -121,6 +122,7 @@ def test_hostile_answers(
     check(reading.close(ending, at_ns))
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(list(PROTOCOLS.values())), st.booleans(), BODIES, st.integers(1, 70)
 )
@@ -165,6 +167,7 @@ HEADERS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(HEADERS)
 def test_hostile_headers(pairs: list[tuple[bytes, bytes]]) -> None:
     kept = kept_headers(pairs)

@@ -6,7 +6,7 @@ from array import array
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadgen.model import Ending
@@ -34,7 +34,9 @@ def settled(kinds: list[int], output_tokens: int | None) -> list[int]:
         ([A, A], None, [0, 1]),
         ([E, A, E, A], 4, [0, 1, 2, 3]),
         ([E, A, E, A], 2, [1, 3]),
-        ([E, A, E, A], 9, [1, 3]),
+        # several tokens an event: usage cannot tell
+        ([E, A, E, A], 9, [1, 2, 3]),
+        ([E, A, E, A, C], 9, [1, 2, 3]),
         ([E, A, E, A], None, [1, 2, 3]),
         # a placeholder first, real ones later
         ([E, A, E, A], 3, [1, 2, 3]),
@@ -97,6 +99,7 @@ def test_what_differs_from_usage_is_a_finding(
     assert found.findings == findings
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([R, A, E, U, C])), st.none() | st.integers(0, 30))
 def test_certain_tokens_always_count_and_closings_never(
     kinds: list[int], output_tokens: int | None

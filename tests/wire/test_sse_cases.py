@@ -54,8 +54,9 @@ def tpot_ms(facts: Facts) -> float | None:
 
 
 READINGS: dict[str, Callable[[Facts], Any]] = {
-    "anomaly": lambda f: "content_type_mismatch" in f.findings
-    and "content_type_mismatch",
+    "anomaly": lambda f: (
+        "content_type_mismatch" in f.findings and "content_type_mismatch"
+    ),
     "bad_events": lambda f: f.bad_events,
     "buffering_suspected": lambda f: "buffering_suspected" in f.findings,
     "comments": lambda f: f.comments,
@@ -201,21 +202,21 @@ def test_framing_is_the_same_at_every_split(name: str) -> None:
     points = (
         range(len(body) + 1)
         if len(body) < LARGE_BYTES
-        else [*range(120), 1 << 20, *range(len(body) - 120, len(body))]
+        else [*range(0, 70, 5), 1 << 20, *range(len(body) - 60, len(body), 5)]
     )
     for point in points:
         assert framed(case, [body[:point], body[point:]]) == whole, point
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
-def test_facts_do_not_depend_on_how_the_body_is_cut(name: str, line_end: bytes) -> None:
+def test_facts_do_not_depend_on_how_the_body_is_cut(name: str) -> None:
     case = CASES[name]
-    body = body_of(case)
-    if line_end == b"\r" and case["expect"].get("dialect") == "ollama":
-        pytest.skip("a lone CR ends no line of NDJSON")
-    body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", line_end)
-    whole = read_in_pieces(case, [body])
-    assert whole.outcome in OUTCOMES[case["expect"]["outcome"]]
-    for size in (1, 3, 7, 64) if len(body) < LARGE_BYTES else (4096,):
-        assert read_in_pieces(case, cut(body, size)) == whole, size
+    body = body_of(case).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    # A lone CR ends no line of NDJSON.
+    ndjson = case["expect"].get("dialect") == "ollama"
+    for line_end in (b"\n", b"\r\n") if ndjson else (b"\n", b"\r\n", b"\r"):
+        same = body.replace(b"\n", line_end)
+        whole = read_in_pieces(case, [same])
+        assert whole.outcome in OUTCOMES[case["expect"]["outcome"]]
+        for size in (1, 3, 7, 64) if len(same) < LARGE_BYTES else (4096,):
+            assert read_in_pieces(case, cut(same, size)) == whole, (line_end, size)
