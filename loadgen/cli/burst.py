@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from loadgen.cli.options import OfferFlags, OutputFlags, PlanFlags, TargetFlags
+from loadgen.cli.options import (
+    EvidenceFlags,
+    OfferFlags,
+    OutputFlags,
+    PlanFlags,
+    TargetFlags,
+)
 
 __all__ = ["burst"]
 
 
 def burst(
-    plan: PlanFlags, to: TargetFlags, how: OfferFlags, output: OutputFlags
+    plan: PlanFlags,
+    to: TargetFlags,
+    how: OfferFlags,
+    evidence: EvidenceFlags,
+    output: OutputFlags,
 ) -> int:
     """Plan a schedule, offer it open-loop and once, and say what became of it.
 
@@ -19,4 +29,6 @@ def burst(
     from loadgen.cli.sources import FromPlan
 
     model = plan.model or (None if to.url else "stand-in")
-    return conduct(FromPlan(make_plan(plan, to.endpoint), model), to, how, output)
+    return conduct(
+        FromPlan(make_plan(plan, to.endpoint), model), to, how, evidence, output
+    )

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loadgen.analysis.attribution import Attributor
 from loadgen.analysis.goodput import Slo, parse_slo
-from loadgen.analysis.signatures import load_signatures
-from loadgen.cli.options import OfferFlags, OutputFlags, PlanFlags, TargetFlags
+from loadgen.cli.evidence import judge_by
+from loadgen.cli.options import (
+    EvidenceFlags,
+    OfferFlags,
+    OutputFlags,
+    PlanFlags,
+    TargetFlags,
+)
 from loadgen.cli.planning import make_plan, protocol_of, write_schedule
 from loadgen.cli.show import Show
 from loadgen.cli.sources import Source
@@ -50,7 +55,11 @@ class _Read:
 
 
 def conduct(
-    source: Source, to: TargetFlags, how: OfferFlags, output: OutputFlags
+    source: Source,
+    to: TargetFlags,
+    how: OfferFlags,
+    evidence: EvidenceFlags,
+    output: OutputFlags,
 ) -> int:
     """Offer the source's schedule once and report.
 
@@ -58,12 +67,13 @@ def conduct(
         The exit code; results are saved whatever it is.
     """
     read = _read(source, to, how)
+    judge = judge_by(evidence, read.slo, from_now=True)
     show = Show(output, sys.stdout, sys.stderr)
     _check_machine(source, read, how, show)
     if output.dry_run:
         _dry_run(source, show)
         return ExitCode.OK
-    return asyncio.run(_conduct(source, read, to, how, output, show))
+    return asyncio.run(_conduct(source, read, to, how, judge, output, show))
 
 
 def _read(source: Source, to: TargetFlags, how: OfferFlags) -> _Read:
@@ -138,6 +148,7 @@ async def _conduct(
     read: _Read,
     to: TargetFlags,
     how: OfferFlags,
+    judge: Judge,
     output: OutputFlags,
     show: Show,
 ) -> int:
@@ -164,11 +175,10 @@ async def _conduct(
             started_utc=started,
             duration_ns=source.duration_ns,
         )
-        attribute = Attributor(load_signatures())
-        tail = LayerTail(run.shard_path(0), attribute)
+        tail = LayerTail(run.shard_path(0), judge.attribute)
         with show.live(offered_run, source.at_ns, tail) as on_tick:
             summary, offered = await offered_run.go(
-                Judge(attribute=attribute, slo=read.slo),
+                judge,
                 _warmup(run, how.warmup, model, source.api),
                 on_tick,
             )

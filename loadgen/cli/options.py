@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-__all__ = ["OfferFlags", "OutputFlags", "PlanFlags", "TargetFlags"]
+__all__ = ["EvidenceFlags", "OfferFlags", "OutputFlags", "PlanFlags", "TargetFlags"]
 
 _SHAPE = "What is sent"
 _TARGET = "Where it goes"
@@ -263,6 +263,33 @@ class OfferFlags:
             rich_help_panel=_LIMITS,
         ),
     ] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceFlags:
+    """What else may be known of a refusal than its answer."""
+
+    signatures: Annotated[
+        Path | None,
+        Option(
+            help="TOML file of your own refusal signatures, tried first.",
+            rich_help_panel=_JUDGE,
+        ),
+    ] = None
+    server_log: Annotated[
+        Path | None,
+        Option(
+            help="The engine's log (vLLM, uvicorn), joined by request id or port.",
+            rich_help_panel=_JUDGE,
+        ),
+    ] = None
+    gateway_log: Annotated[
+        Path | None,
+        Option(
+            help="A gateway's access log with Envoy's %RESPONSE_FLAGS%.",
+            rich_help_panel=_JUDGE,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

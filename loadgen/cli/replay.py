@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from loadgen.cli.options import OfferFlags, OutputFlags, TargetFlags
+from loadgen.cli.options import EvidenceFlags, OfferFlags, OutputFlags, TargetFlags
 
 __all__ = ["replay"]
 
@@ -16,6 +16,7 @@ def replay(
     file: Annotated[Path, Argument(help="A schedule that `loadgen plan` wrote.")],
     to: TargetFlags,
     how: OfferFlags,
+    evidence: EvidenceFlags,
     output: OutputFlags,
 ) -> int:
     """Offer a sealed schedule exactly as it was planned; an edited one is refused."""
@@ -25,4 +26,4 @@ def replay(
 
     if to.endpoint is not None:
         raise UsageError("--endpoint would change a sealed schedule", "plan it anew")
-    return conduct(FromFile(file), to, how, output)
+    return conduct(FromFile(file), to, how, evidence, output)

@@ -20,7 +20,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(takes_groups(burst))
     app.command()(takes_groups(plan))
     app.command()(takes_groups(replay))
-    app.command()(report)
+    app.command()(takes_groups(report))
     app.command()(explain)
     app.command(
         context_settings={

@@ -11,16 +11,15 @@ from typing import Any
 from loadgen.analysis.client import ClientFacts
 from loadgen.analysis.goodput import Slo
 from loadgen.analysis.summary import Evidence, Summary, Terms, judge
+from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
 from loadgen.issue.stats import IssueStats
-from loadgen.model import Attribution, Manifest, RequestRecord
+from loadgen.model import Manifest, RequestRecord
 from loadgen.plan.schedule import Schedule, load
 from loadgen.store import RunDir, lost_record
 from loadgen.store.files import sha256_of
 
 __all__ = ["Judge", "client_facts", "open_schedule"]
-
-Attribute = Callable[[RequestRecord], Attribution | None]
 
 
 def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
@@ -69,14 +68,18 @@ class Judge:
     """What a run is judged by, and what is known of it beside its folder.
 
     Args:
-        slo: the limits of goodput; None takes those of the run's manifest.
-        attribute: which layer lost a request.
+        attribute: which layer lost a request, by its answer.
+        slo: the limits of goodput.
+        logs: of the server and a gateway, heeded beside the answers.
+        anew: attribute again what a finished run has attributed already.
         reconciliation: the engine's counters against ours, where known.
         telemetry: what GPU and server metrics had to say, where known.
     """
 
     attribute: Attribute
     slo: Slo
+    logs: Logs = Logs()
+    anew: bool = False
     reconciliation: dict[str, Any] | None = None
     telemetry: dict[str, Any] | None = None
 
@@ -88,7 +91,9 @@ class Judge:
         """
         try:
             merged = run.merge_records(
-                self.attribute, manifest.offered_requests, _stand_ins(run)
+                self._attribute(run, manifest),
+                manifest.offered_requests,
+                _stand_ins(run),
             )
             files = {run.requests_path.name: merged.digest}
             if run.warmup_path.exists():
@@ -103,6 +108,11 @@ class Judge:
         """Judge a finished or killed run anew; nothing is written."""
         return self._judge(run, run.read_manifest(), (), run.edits(), {})
 
+    def _attribute(self, run: RunDir, manifest: Manifest) -> Attribute:
+        return self.logs.refining(
+            self.attribute, lambda: run.records(offered=manifest.offered_requests)
+        )
+
     def _judge(
         self,
         run: RunDir,
@@ -111,9 +121,10 @@ class Judge:
         edits: Sequence[str],
         files: dict[str, str],
     ) -> Summary:
+        needed = self.anew or run.is_unmerged
         records = run.records(
             offered=manifest.offered_requests,
-            attribute=self.attribute,
+            attribute=self._attribute(run, manifest) if needed else None,
             planned=_stand_ins(run),
         )
         config = manifest.config
