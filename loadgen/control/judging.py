@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Judge:
 
     attribute: Attribute
     slo: Slo
-    logs: Logs = Logs()
+    logs: Logs = field(default_factory=Logs)
     anew: bool = False
     reconciliation: dict[str, Any] | None = None
     telemetry: dict[str, Any] | None = None
