@@ -38,6 +38,7 @@ def main() -> int:
         if line is None:
             raise UsageError("this process is started by loadgen and told what to do")
         issuer = Issuer(decode_config(line))
+        issuer.settle()
     except (LoadgenError, OSError) as error:
         _say({"ready": False, "error": str(error)})
         return 2

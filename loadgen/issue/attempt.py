@@ -311,7 +311,7 @@ class Attempt:
             if stamped_ns <= at_ns:
                 at_ns = stamped_ns
             else:  # from the future: somebody moved the clock
-                lane.suspect = True
+                lane.suspect, alone = True, False
         elif self.stamped:
             alone = False  # a stamp that is missing: known only to be no later
         if self.read_ns is not None and at_ns < self.read_ns:

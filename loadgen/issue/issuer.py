@@ -92,6 +92,11 @@ class Issuer:
         self._loop: Loop
         self._guard: StampGuard | None = None
 
+    def settle(self) -> None:
+        """Collect what construction left and spare the collector the rest."""
+        gc.collect()
+        gc.freeze()
+
     def run(
         self,
         t0_ns: int,
@@ -115,8 +120,6 @@ class Issuer:
         self._progress.slots[SLOT["t0_ns"]] = t0_ns
         if stopped is not None:
             self._loop.drain(stopped)
-        gc.collect()
-        gc.freeze()
         gc.disable()
         before = _Usage.now()
         self._loop.run()

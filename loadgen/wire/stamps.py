@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ ANCILLARY_BYTES = (
     else 0
 )
 
+_TRIAL_S = 0.25
+
 STEP_NS = 20_000
 """A change of the clock offset between two looks that voids what lies between."""
 
@@ -59,16 +62,40 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 
 
 def stamping_warm() -> socket.socket | None:
-    """An idle socket that keeps the kernel's stamping switched on while it lives.
+    """Try stamps over loopback until they come; a socket that keeps them coming.
 
-    The kernel switches stamping on a moment after the first socket asks; without
-    this the first reads of a run would come without a stamp. None: no stamps here.
+    The kernel switches stamping on a moment after the first socket asks and off
+    with the last one; while this one lives, no read of a run lacks its stamp.
+
+    Returns:
+        None where no stamp comes: not this platform, or a sandbox that takes the
+        request for them and forgets it.
     """
-    keeper = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if ask_for_stamps(keeper):
-        return keeper
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            keeper = socket.create_connection(listener.getsockname(), _TRIAL_S)
+            peer, _ = listener.accept()
+    except OSError:
+        return None
+    with peer:
+        if ask_for_stamps(keeper) and _stamps_come(keeper, peer):
+            return keeper
     keeper.close()
     return None
+
+
+def _stamps_come(keeper: socket.socket, peer: socket.socket) -> bool:
+    until_ns = time.monotonic_ns() + int(_TRIAL_S * 1e9)
+    try:
+        while time.monotonic_ns() < until_ns:
+            peer.send(b"x")
+            _, ancillary, _, _ = keeper.recvmsg(64, ANCILLARY_BYTES)
+            if read_ancillary(ancillary)[0] is not None:
+                return True
+            time.sleep(0.0005)
+    except OSError:
+        pass
+    return False
 
 
 def read_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int | None, int]:

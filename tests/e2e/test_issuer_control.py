@@ -355,10 +355,11 @@ def test_a_fault_of_ours_is_one_record_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     real, calls = getattr(Reading, where), []
+    faults = (2, 3) if where == "__init__" else (2,)  # it is made anew when due
 
     def faulty(self: Reading, *args: object, **more: object) -> object:
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) in faults:
             raise RuntimeError("planted")
         return real(self, *args, **more)
 

@@ -98,6 +98,14 @@ def test_a_socket_that_was_not_asked_has_no_stamp() -> None:
                 assert connection.receive() == (b"event", None, True)
 
 
+def test_a_kernel_that_takes_the_request_and_forgets_it_has_no_stamps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loadgen.wire.stamps.ask_for_stamps", lambda _: True)
+    monkeypatch.setattr("loadgen.wire.stamps._TRIAL_S", 0.01)
+    assert stamping_warm() is None
+
+
 def test_what_cannot_be_stamped_says_so() -> None:
     left, right = socket.socketpair()
     with left, right:
