@@ -92,9 +92,9 @@ def decode(event: Event) -> Delta:
     if chunk is None:
         return sign(data)
     choices = chunk.choices
-    if choices is None or len(choices) != 1 or chunk.error or chunk.usage is not None:
+    if choices is None or len(choices) != 1 or chunk.error:
         return _fold(chunk, data)
-    # The hot path: one choice, neither its end nor usage nor an error.
+    # The hot path: one choice that goes on, and no error.
     choice = choices[0]
     if choice.finish_reason or choice.index:
         return _fold(chunk, data)
@@ -105,6 +105,7 @@ def decode(event: Event) -> Delta:
     return Delta(
         "answer" if text else "empty",
         text,
+        usage=None if chunk.usage is None else _usage(chunk.usage),
         model=chunk.model,
         response_id=chunk.id,
         choices=_FIRST,
@@ -187,13 +188,12 @@ def _reason(value: Any) -> str | None:
 
 
 def _usage(usage: _Usage) -> Usage | None:
+    prompt, completion = count(usage.prompt_tokens), count(usage.completion_tokens)
     details = usage.completion_tokens_details
-    found = Usage(
-        count(usage.prompt_tokens),
-        count(usage.completion_tokens),
-        None if details is None else count(details.reasoning_tokens),
-    )
-    return None if found == Usage() else found
+    reasoning = None if details is None else count(details.reasoning_tokens)
+    if prompt is None and completion is None and reasoning is None:
+        return None
+    return Usage(prompt, completion, reasoning)
 
 
 class OpenAiChat:
