@@ -136,11 +136,38 @@ def read_trace(
     Raises:
         UsageError: naming the line and the cause; also when nothing is left.
     """
+    rows = trace_rows(lines, layout, unit=unit, block_size=block_size)
+    columns, inversions = _gather(rows, sort)
+    if inversions:
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+    kept = _window(columns, window_ns)
+    at_ns, prompt, output, line = kept
+    if not len(at_ns):
+        where = " in the window" if len(columns[0]) else ""
+        raise UsageError(f"the trace has no row{where}")
+    return Trace(
+        at_ns=at_ns - at_ns[0],
+        prompt_tokens=prompt,
+        output_tokens=np.where(output == 0, -1, output),
+        line=line,
+        origin_ns=int(at_ns[0]),
+        skipped=len(columns[0]) - len(at_ns),
+        inversions=inversions,
+        zero_outputs=int(np.count_nonzero(output == 0)),
+    )
+
+
+def _gather(rows: Iterable[Row], sort: bool) -> tuple[list[Ints], int]:
+    """The rows as columns, and how many times go back; unless to be sorted, none may.
+
+    The columns are times, prompt tokens, output tokens (-1: not told), lines.
+    """
     at, line = array("q"), array("q")
     prompt, output = array("i"), array("i")
-    inversions = zero_outputs = 0
+    inversions = 0
     before: Row | None = None
-    for row in trace_rows(lines, layout, unit=unit, block_size=block_size):
+    for row in rows:
         if before is not None and row.at_ns < before.at_ns:
             inversions += 1
             if not sort:
@@ -152,28 +179,9 @@ def read_trace(
         at.append(row.at_ns)
         line.append(row.line)
         prompt.append(-1 if row.prompt_tokens is None else row.prompt_tokens)
-        output.append(row.output_tokens or -1)
-        zero_outputs += row.output_tokens == 0
-    columns = [
-        np.asarray(column, dtype=np.int64) for column in (at, prompt, output, line)
-    ]
-    if inversions:
-        order = np.argsort(columns[0], kind="stable")
-        columns = [column[order] for column in columns]
-    kept = _window(columns, window_ns)
-    if not len(kept[0]):
-        raise UsageError("the trace has no row" + (" in the window" if len(at) else ""))
-    origin_ns = int(kept[0][0])
-    return Trace(
-        at_ns=kept[0] - origin_ns,
-        prompt_tokens=kept[1],
-        output_tokens=kept[2],
-        line=kept[3],
-        origin_ns=origin_ns,
-        skipped=len(at) - len(kept[0]),
-        inversions=inversions,
-        zero_outputs=zero_outputs,
-    )
+        output.append(-1 if row.output_tokens is None else row.output_tokens)
+    columns = (at, prompt, output, line)
+    return [np.asarray(column, dtype=np.int64) for column in columns], inversions
 
 
 def _window(columns: list[Ints], window_ns: tuple[int, int] | None) -> list[Ints]:
