@@ -63,8 +63,8 @@ class Loop:
     Args:
         due_ns: when each request is due, ns since t0, ascending.
         t0_ns: CLOCK_MONOTONIC of t0.
-        make: the task of the request with that index; called once or, when it
-            failed ahead of time, twice.
+        make: the task of the request with that index; called again if
+            it failed ahead of time.
         unmade: told when ``make`` failed; that request has ended.
         ready: what to wait on.
         now_ns: reads CLOCK_MONOTONIC.
