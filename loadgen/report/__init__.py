@@ -1,0 +1,1 @@
+"""What a person sees: a report is computed first, then rendered; nothing is opened."""
