@@ -335,7 +335,7 @@ class Reading:
         source = (
             TokenSource.USAGE if answer.usage_is_final else TokenSource.CONTINUOUS_USAGE
         )
-        said = TokenSource.UNKNOWN
+        unknown = TokenSource.UNKNOWN
         one_text = len(answer.choices) < 2 and bool(at_ns)
         return Facts(
             status=self._status,
@@ -350,15 +350,15 @@ class Reading:
             last_token_ns=at_ns[-1] if at_ns else None,
             token_ns=at_ns,
             token_exact=tokens.exact,
-            finish_reason=answer.finish_reason,
+            finish_reason=self._say(answer.finish_reason),
             done=answer.done,
             error=self._clean_error(answer.error),
             retry_after_s=wait_s,
             retry_after_raw=wait_raw,
             prompt_tokens=answer.prompt_tokens,
-            prompt_tokens_source=said if answer.prompt_tokens is None else source,
+            prompt_tokens_source=unknown if answer.prompt_tokens is None else source,
             output_tokens=output_tokens,
-            output_tokens_source=said if answer.output_tokens is None else source,
+            output_tokens_source=unknown if answer.output_tokens is None else source,
             model=self._say(clip(answer.model, MAX_NAME_CHARS)),
             response_id=self._say(clip(answer.response_id, MAX_NAME_CHARS)),
             headers={k: redacted(v, self._secrets) for k, v in self._headers.items()},
