@@ -26,6 +26,9 @@ __all__ = [
 TIME_WAIT_NS = 60 * NS_PER_S
 """How long Linux keeps the port of a connection we closed first."""
 
+QUICK_NS = NS_PER_S // 10
+"""Requests that come due within this time are all open at once at any real server."""
+
 SPARE_DESCRIPTORS = 32
 """What the process itself has open: epoll, timer, pipes, files, libraries."""
 
@@ -106,41 +109,64 @@ def shortages(
         fresh_connections: whether each request opens its own connection.
         processes: how many issuing processes share the schedule.
     """
-    at_once = most_due_within(due_ns, NS_PER_S)
+    at_once = most_due_within(due_ns, QUICK_NS)
     at_worst = most_due_within(due_ns, total_ns)
-    found: list[Shortage] = []
-    for need, certain, why in (
-        (at_once, True, f"{at_once} requests come due within one second"),
-        (at_worst, False, f"{at_worst} can be open at once if answers are slow"),
-    ):
-        own = -(-need // processes) + SPARE_DESCRIPTORS
-        if own > machine.descriptors and not found:
-            remedy = f"raise it: ulimit -n {own}, or use more --processes"
-            found.append(
-                Shortage(
-                    "file descriptors", machine.descriptors, own, certain, why, remedy
-                )
-            )
-    if at_worst > machine.ports:
-        remedy = "widen net.ipv4.ip_local_port_range, or spread over more targets"
-        certain = at_once > machine.ports
-        need = at_once if certain else at_worst
-        why = f"{need} requests can be open at once"
-        found.append(Shortage("local ports", machine.ports, need, certain, why, remedy))
-    elif fresh_connections and not machine.ports_reused:
-        failure_ns = first_port_failure_ns(due_ns, machine.ports)
-        if failure_ns is not None:
-            need = most_due_within(due_ns, TIME_WAIT_NS)
-            why = (
-                f"a closed connection's port rests 60 s: at most "
-                f"{machine.ports * NS_PER_S / TIME_WAIT_NS:.1f} new ones a second, "
-                f"the first failure is near {failure_ns / NS_PER_S:.1f} s"
-            )
-            remedy = "reuse connections, or lower the rate"
-            found.append(
-                Shortage("local ports", machine.ports, need, False, why, remedy)
-            )
-    return found
+    found = [
+        _descriptors(at_once, at_worst, machine.descriptors, processes),
+        _ports_at_once(at_once, at_worst, machine.ports),
+    ]
+    if fresh_connections and not machine.ports_reused and found[-1] is None:
+        found.append(_ports_at_rest(due_ns, machine.ports))
+    return [shortage for shortage in found if shortage is not None]
+
+
+def _descriptors(
+    at_once: int, at_worst: int, have: int, processes: int
+) -> Shortage | None:
+    certain = -(-at_once // processes) + SPARE_DESCRIPTORS > have
+    most = at_once if certain else at_worst
+    need = -(-most // processes) + SPARE_DESCRIPTORS
+    if need <= have:
+        return None
+    return Shortage(
+        "file descriptors",
+        have,
+        need,
+        certain,
+        _why(most, certain),
+        f"raise it: ulimit -n {need}, or use more --processes",
+    )
+
+
+def _ports_at_once(at_once: int, at_worst: int, have: int) -> Shortage | None:
+    certain = at_once > have
+    need = at_once if certain else at_worst
+    if need <= have:
+        return None
+    remedy = "widen net.ipv4.ip_local_port_range, or spread over more targets"
+    return Shortage("local ports", have, need, certain, _why(need, certain), remedy)
+
+
+def _ports_at_rest(due_ns: Sequence[int], have: int) -> Shortage | None:
+    failure_ns = first_port_failure_ns(due_ns, have)
+    if failure_ns is None:
+        return None
+    lasting_rps = have * NS_PER_S / TIME_WAIT_NS
+    return Shortage(
+        "local ports",
+        have,
+        most_due_within(due_ns, TIME_WAIT_NS),
+        False,
+        f"a closed connection's port rests 60 s: at most {lasting_rps:.1f} new ones "
+        f"a second last, the first failure is near {failure_ns / NS_PER_S:.1f} s",
+        "reuse connections, or lower the rate",
+    )
+
+
+def _why(count: int, certain: bool) -> str:
+    if certain:
+        return f"{count} requests come due within {QUICK_NS / NS_PER_S:g} s"
+    return f"{count} can be open at once if answers are slow"
 
 
 def raise_descriptor_limit() -> int:
