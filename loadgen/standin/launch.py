@@ -39,7 +39,7 @@ class Standin:
         """None while it runs."""
         return self._process.returncode
 
-    async def stop(self, grace_s: float = 2.0) -> int:
+    async def stop(self, grace_s: float = 5.0) -> int:
         """End it and wait; killed when it takes longer than ``grace_s``.
 
         Returns:

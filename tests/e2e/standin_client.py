@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -136,11 +138,19 @@ Scenario = Callable[[Client], Awaitable[None]]
 
 
 def served(scenario: Scenario, options: StandinOptions = FAST) -> None:
-    async def main() -> None:
-        standin = await start(options)
+    """Run a scenario against a stand-in of its own, which must end cleanly."""
+
+    async def main(log_path: Path) -> int:
+        standin = await start(options, log_path=log_path)
         try:
             await asyncio.wait_for(scenario(Client(standin)), LIMIT_S)
         finally:
-            assert await standin.stop() == 0
+            code = await standin.stop(grace_s=LIMIT_S)
+        return code
 
-    asyncio.run(main())
+    with tempfile.TemporaryDirectory() as folder:
+        log_path = Path(folder) / "log"
+        code = asyncio.run(main(log_path))
+        log = log_path.read_text()
+    assert code == 0, log
+    assert "Traceback" not in log, log
