@@ -50,6 +50,7 @@ class _Read:
     slo: Slo
     limits: Limits
     headers: list[tuple[str, str]]
+    secrets: list[str]
     target: Target | None
     count_tokens: Callable[[str], int] | None
 
@@ -69,6 +70,8 @@ def conduct(
     read = _read(source, to, how)
     judge = judge_by(evidence, read.slo, from_now=True)
     show = Show(output, sys.stdout, sys.stderr)
+    for note in source.notes:
+        show.note(f"note: {note}")
     _check_machine(source, read, how, show)
     if output.dry_run:
         _dry_run(source, show)
@@ -79,10 +82,17 @@ def conduct(
 def _read(source: Source, to: TargetFlags, how: OfferFlags) -> _Read:
     headers = parse_headers(to.header or ())
     key = api_key(to.api_key_env, to.api_key_file)
+    secrets = [value for _, value in headers if value]
     protocol = protocol_of(source.api)
     if key is not None:
         headers.append(protocol.auth(key))
-    headers += protocol.headers
+        secrets.append(key)
+    own = {name.lower() for name, _ in headers}
+    headers += [
+        (name, value)
+        for name, value in (*protocol.headers, ("Accept-Encoding", "identity"))
+        if name.lower() not in own
+    ]
     if not any(name.lower() == "content-type" for name, _ in headers):
         headers.append(("content-type", "application/json"))
     if how.stamps not in ("auto", "user"):
@@ -98,6 +108,7 @@ def _read(source: Source, to: TargetFlags, how: OfferFlags) -> _Read:
             drain=how.drain,
         ),
         headers=headers,
+        secrets=secrets,
         target=None if to.url is None else parse_target(to.url),
         count_tokens=_local_tokenizer(to.tokenizer),
     )
@@ -169,7 +180,12 @@ async def _conduct(
                 stamps=how.stamps,
                 count_tokens=read.count_tokens,
             ),
-            config={"slo": how.slo, "asked": source.asked, **_limits_as_typed(how)},
+            config={
+                "slo": how.slo,
+                "asked": source.asked,
+                "notes": list(source.notes),
+                **_limits_as_typed(how),
+            },
             command=_without_secrets(sys.argv[1:]),
             name=output.name or source.name,
             started_utc=started,
@@ -218,6 +234,7 @@ async def _server(
         address=address,
         session=session,
         headers=read.headers,
+        secrets=read.secrets,
         tls=tls,
         found=found,
         basis=basis,

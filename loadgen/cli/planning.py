@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from loadgen import __version__
 from loadgen.cli.options import PlanFlags
@@ -15,6 +16,7 @@ from loadgen.errors import UsageError
 from loadgen.plan.arrivals import offsets
 from loadgen.plan.draws import Ints
 from loadgen.plan.given import PromptFile, TracePrompts, parse_prompts
+from loadgen.plan.groups import Group, span
 from loadgen.plan.schedule import Asked, Header, Seal, bind, seal
 from loadgen.plan.traceformats import TRACE_FORMATS
 from loadgen.plan.traces import Trace, read_trace, rescale
@@ -83,7 +85,7 @@ def make_plan(flags: PlanFlags, endpoint: str | None) -> Plan:
         source, at_ns, arrivals, asked, notes = _from_trace(flags)
     else:
         source, at_ns, arrivals, asked = _from_workload(flags)
-        notes = ()
+        notes = _repeats(source, len(at_ns))
     seed = flags.seed if flags.seed is not None else _own_seed(source)
     return Plan(
         source=source,
@@ -120,6 +122,13 @@ def write_schedule(plan: Plan, model: str, out: BinaryIO) -> Seal:
     return seal(header, bind(header, plan.at_ns, prompts, encode), out)
 
 
+def _repeats(source: PromptSource, count: int) -> tuple[str, ...]:
+    if not isinstance(source, PromptFile) or count <= len(source.lines):
+        return ()
+    times = f"{count:,} requests from {len(source.lines):,} prompts"
+    return (f"{times}: they repeat, which flatters a prefix cache",)
+
+
 def _own_seed(source: PromptSource) -> int:
     return getattr(source, "seed", None) or 0
 
@@ -153,19 +162,26 @@ def _from_workload(
 def _adjusted(workload: Workload, flags: PlanFlags) -> Workload:
     if flags.mix is not None:
         workload = workload.with_mix(parse_mix(flags.mix))
-    changes: dict[str, Any] = {}
+    groups = workload.groups
     if flags.equal:
-        changes["weight"] = None
+        groups = tuple(replace(group, weight=None) for group in groups)
     if flags.shared_prefix is not None:
-        changes["shared_prefix_tokens"] = flags.shared_prefix
+        groups = tuple(_prefixed(group, flags.shared_prefix) for group in groups)
+    return replace(workload, groups=groups, equal=flags.equal or workload.equal)
+
+
+def _prefixed(group: Group, tokens: int) -> Group:
+    """The group with a shared prefix in front of what its prompts hold anyway."""
+    low, high = span(group.prompt_tokens)
+    longer = tokens - group.shared_prefix_tokens
     try:
-        groups = tuple(
-            msgspec.structs.replace(group, **changes) for group in workload.groups
+        return replace(
+            group,
+            shared_prefix_tokens=tokens,
+            prompt_tokens=(low + longer, high + longer),
         )
     except ValueError as error:
-        raise UsageError(f"--shared-prefix {flags.shared_prefix}: {error}") from None
-    equal = flags.equal or workload.equal
-    return msgspec.structs.replace(workload, groups=groups, equal=equal)
+        raise UsageError(f"--shared-prefix {tokens}: {error}") from None
 
 
 def _read_workload(named: str) -> tuple[Workload | PromptFile, Timing]:

@@ -23,6 +23,7 @@ class Source(Protocol):
         model: the model its bodies name; None where the server may choose.
         at_ns: due times.
         asked: rate and duration as asked for.
+        notes: what a reader must know of the input.
     """
 
     @property
@@ -37,6 +38,8 @@ class Source(Protocol):
     def api(self) -> str: ...
     @property
     def duration_ns(self) -> int: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
     def write(self, path: Path, model: str) -> None:
         """Write the sealed schedule to ``path``."""
@@ -51,6 +54,7 @@ class FromPlan:
         self.name = plan.source.name
         self.model = model
         self.api = plan.protocol.name
+        self.notes = plan.notes
         self.duration_ns = int(plan.arrivals["duration_ns"])
         self.at_ns: Sequence[int] = plan.at_ns.tolist()
         self.asked: dict[str, float | None] = {
@@ -78,6 +82,7 @@ class FromFile:
         self.name = path.name.split(".")[0]
         self.model: str | None = header.model
         self.api = header.api
+        self.notes: tuple[str, ...] = ()
         self.duration_ns = header.duration_ns
         self.at_ns: Sequence[int] = self._schedule.at_ns
         self.asked: dict[str, float | None] = {

@@ -34,12 +34,17 @@ __all__ = ["Client", "OfferedRun", "Server"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Who is tested and how to talk to it; ``headers`` may hold secrets."""
+    """Who is tested and how to talk to it.
+
+    ``secrets`` are the values among ``headers`` that no file may hold, not even
+    where the server says them back.
+    """
 
     target: Target
     address: tuple[str, int, int]
     session: aiohttp.ClientSession
     headers: Sequence[tuple[str, str]]
+    secrets: Sequence[str]
     tls: Tls | None
     found: Found
     basis: Basis
@@ -110,6 +115,7 @@ class OfferedRun:
             path=schedule.header.path,
             tls=self.server.tls,
             headers=list(self.server.headers),
+            secrets=list(self.server.secrets),
             request_id_prefix=f"lg-{self.started_utc:%m%d%H%M%S}-",
             connect_ns=limits.connect_ns,
             idle_ns=limits.idle_ns,
