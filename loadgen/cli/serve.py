@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 __all__ = ["serve"]
@@ -13,5 +11,4 @@ def serve(context: typer.Context) -> int:
     """Run the stand-in engine; `loadgen serve --help` lists its flags."""
     from loadgen.standin.__main__ import main
 
-    sys.argv = ["loadgen serve", *context.args]
-    return main()
+    return main(context.args)
