@@ -223,8 +223,7 @@ class Connection:
         except BlockingIOError:
             return None
         if self._stamped:
-            stamp_ns, queued = read_ancillary(ancillary)
-            alone = queued == 0
+            stamp_ns, alone = read_ancillary(ancillary)
         else:
             stamp_ns, alone = None, len(data) < READ_BYTES
         if self._cipher is None or not data:

@@ -31,9 +31,9 @@ _SO_TIMESTAMPNS = 35
 _TCP_INQ = 36
 
 _TIMESPEC = struct.Struct("qq")
-_INT = struct.Struct("i")
+_NOTHING_QUEUED = struct.pack("i", 0)
 ANCILLARY_BYTES = (
-    socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_INT.size)
+    socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(len(_NOTHING_QUEUED))
     if hasattr(socket, "CMSG_SPACE")
     else 0
 )
@@ -98,21 +98,23 @@ def _stamps_come(keeper: socket.socket, peer: socket.socket) -> bool:
     return False
 
 
-def read_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int | None, int]:
+def read_ancillary(
+    ancillary: list[tuple[int, int, bytes]],
+) -> tuple[int | None, bool]:
     """What came beside the bytes of one ``recvmsg``.
 
     Returns:
         The CLOCK_REALTIME ns of the last segment read (None: not stamped), and
-        the bytes still queued behind it (-1: not told).
+        whether the kernel said that no byte is queued behind it.
     """
-    stamp_ns, queued = None, -1
+    stamp_ns, alone = None, False
     for _, kind, payload in ancillary:
         if kind == _SO_TIMESTAMPNS:
             seconds, rest_ns = _TIMESPEC.unpack(payload)
             stamp_ns = seconds * 1_000_000_000 + rest_ns
         elif kind == _TCP_INQ:
-            (queued,) = _INT.unpack(payload)
-    return stamp_ns, queued
+            alone = payload == _NOTHING_QUEUED
+    return stamp_ns, alone
 
 
 class Bracket(NamedTuple):

@@ -113,4 +113,4 @@ def test_what_cannot_be_stamped_says_so() -> None:
 
 
 def test_nothing_beside_the_bytes_is_nothing_known() -> None:
-    assert read_ancillary([]) == (None, -1)
+    assert read_ancillary([]) == (None, False)
