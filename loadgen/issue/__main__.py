@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -69,6 +70,8 @@ def _ask_for_priority() -> None:
     """Where the system lets us: a busy neighbour must not make requests late."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+        # This process leads a session, so Linux weighs it by its autogroup alone.
+        Path("/proc/self/autogroup").write_text(str(PRIORITY))
 
 
 def _say(what: Any) -> None:
