@@ -195,8 +195,8 @@ def _findings(facts: Facts) -> tuple[str, ...]:
 
 def _finding(finding: Finding, total: int) -> str:
     text = safe(finding.text, 240)
-    if finding.first_seq is None:  # of a file, not of requests
-        return text
+    if finding.first_seq is None:  # of a file or of moments, not of requests
+        return f"{finding.count:,} times: {text}" if finding.count > 1 else text
     code = f", {safe(finding.code, 40)}" if finding.code else ""
     return (
         f"{plural(finding.count, 'request')} ({share(finding.count, total)}){code}: "

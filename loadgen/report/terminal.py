@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from loadgen.report.layout import INDENT, Line, paragraph, set_table
 from loadgen.report.model import Remark, ReportModel
 from loadgen.report.screen import Screen, to_text
 
-if TYPE_CHECKING:
-    from rich.console import Group
-
-__all__ = ["report_text", "report_view"]
+__all__ = ["drawn", "report_text"]
 
 _STYLES = {
     "": "",
@@ -26,24 +22,22 @@ _FILE_CELLS = 16
 
 def report_text(report: ReportModel, screen: Screen) -> str:
     """The whole report as one string that ends in a newline."""
-    return to_text(report_view(report, screen), screen)
+    return drawn(_lines(report, screen), screen)
 
 
-def report_view(report: ReportModel, screen: Screen) -> Group:
-    """The report for any rich console that is as wide as the screen."""
+def drawn(lines: Sequence[Line], screen: Screen) -> str:
+    """Lines that were laid out, in bold and colour where the screen has them."""
     from rich.console import Group
     from rich.text import Text
 
-    return Group(
-        *(
-            Text(line.text, style=_STYLES[line.style], no_wrap=True, overflow="ignore")
-            for line in report_lines(report, screen)
-        )
-    )
+    styled = [
+        Text(line.text, style=_STYLES[line.style], no_wrap=True, overflow="ignore")
+        for line in lines
+    ]
+    return to_text(Group(*styled), screen)
 
 
-def report_lines(report: ReportModel, screen: Screen) -> list[Line]:
-    """Every line, laid out."""
+def _lines(report: ReportModel, screen: Screen) -> list[Line]:
     lines = [
         *_prose(report.title + report.tag, screen, style="strong"),
         *_prose(report.headline, screen),
