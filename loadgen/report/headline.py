@@ -15,10 +15,8 @@ __all__ = [
     "NOT_FULLY_ISSUED",
     "headline",
     "offered",
-    "refused",
     "silent_queue",
     "slo_words",
-    "unexplained",
 ]
 
 RESOURCES_NAMED = 2
@@ -70,7 +68,7 @@ def offered(facts: Facts) -> int:
     return facts.offered.requests or sum(facts.outcomes.values())
 
 
-def refused(facts: Facts) -> int:
+def _refused(facts: Facts) -> int:
     """Answers that said no, at whichever layer."""
     return sum(facts.outcomes.get(outcome, 0) for outcome in REFUSED)
 
@@ -82,7 +80,7 @@ def silent_queue(facts: Facts) -> bool:
         limit_s is not None
         and p95_s is not None
         and p95_s > 2 * limit_s
-        and not refused(facts)
+        and not _refused(facts)
     )
 
 
@@ -92,7 +90,7 @@ def slo_words(slo: dict[str, float]) -> str:
     return ", ".join(words.format(seconds(slo[key])) for key, words in named.items())
 
 
-def unexplained(facts: Facts) -> bool:
+def _unexplained(facts: Facts) -> bool:
     """Whether the causes do not add up to the losses: an older or edited summary."""
     lost = sum(facts.outcomes.values()) - facts.outcomes.get(Outcome.OK, 0)
     return sum(row.count for row in facts.rejections) != lost
@@ -112,7 +110,7 @@ def _answered(facts: Facts) -> Iterator[str]:
 def _lost(facts: Facts) -> list[str]:
     """``32 refused by the engine's admission (queued_requests)``, most first."""
     phrases: Counter[str] = Counter()
-    if unexplained(facts):
+    if _unexplained(facts):
         for outcome, count in facts.outcomes.items():
             if outcome != Outcome.OK:
                 phrases[safe(outcome_words(outcome), 40)] += count

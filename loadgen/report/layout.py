@@ -74,7 +74,9 @@ def set_table(table: Table, tag: str, screen: Screen) -> list[Line]:
         for at, heading in enumerate(headings)
     ]
     lines: list[Line] = []
-    pieces = _pieces(table.columns, widths, screen.width - wide)
+    headed = max(wide, cells(title)) if any(headings) else wide
+    kept = _kept(table.columns, widths, screen.width - headed)
+    pieces = _pieces(kept, widths, screen.width - wide)
     for number, chosen in enumerate(pieces):
         room = screen.width - sum(widths[at] + len(GAP) for at in chosen)
         beside = cells(title) <= room
@@ -143,16 +145,19 @@ def _fitted(label: str, room: int) -> str:
     return indent + clip(label.lstrip(" "), max(0, room - len(indent)))
 
 
+def _kept(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
+    """All columns where they fit beside their labels, else all but the spare ones."""
+    fits = sum(width + len(GAP) for width in widths) <= room
+    return [at for at, column in enumerate(columns) if fits or not column.spare]
+
+
 def _pieces(
-    columns: Sequence[Column], widths: Sequence[int], room: int
+    kept: Sequence[int], widths: Sequence[int], room: int
 ) -> Iterator[list[int]]:
-    """Which columns go together: all, all but the spare ones, or as many as fit."""
-    every = list(range(len(columns)))
-    if sum(widths[at] + len(GAP) for at in every) > room:
-        every = [at for at in every if not columns[at].spare]
+    """Which columns go beside each other: as many as fit."""
     piece: list[int] = []
     used = 0
-    for at in every:
+    for at in kept:
         used += widths[at] + len(GAP)
         if piece and used > room:
             yield piece
