@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from loadgen.analysis.columns import RunData
 from loadgen.analysis.latency import Times
@@ -48,7 +49,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     ``send_lag_s`` is sent - scheduled, ``client_lag_s`` the same without the wait
     for a new connection, ``connect_s`` that wait. ``coalesced_share`` is the share
-    of token stamps that are only upper bounds, None without tokens.
+    of token stamps that are only upper bounds, the last of each answer apart: the
+    answer's end mostly comes in the same read. None without such tokens.
     ``receive_clock`` is ``kernel``, ``user``, ``mixed``, or None when nothing was
     read. The harness never retries.
     """
@@ -73,8 +75,6 @@ def client_of(data: RunData, times: Times, facts: ClientFacts | None) -> Client:
     """From the records what can be had from them, the rest from the facts."""
     told = facts or ClientFacts()
     clocks = list(data.receive_clock.counts())
-    tokens = data.token_exact.size
-    coalesced = tokens - int(data.token_exact.sum())
     return Client(
         send_lag_s=spread_s(times.send_lag),
         client_lag_s=spread_s(times.client_lag),
@@ -85,7 +85,7 @@ def client_of(data: RunData, times: Times, facts: ClientFacts | None) -> Client:
             max=ns_to_s(told.loop_lag_max_ns),
         ),
         receive_clock=(clocks[0] if len(clocks) == 1 else "mixed") if clocks else None,
-        coalesced_share=round(coalesced / tokens, 6) if tokens else None,
+        coalesced_share=_coalesced_share(data),
         processes=facts.processes if facts else None,
         connections=told.connections,
         clock_step_s=ns_to_s(told.clock_step_ns),
@@ -94,3 +94,12 @@ def client_of(data: RunData, times: Times, facts: ClientFacts | None) -> Client:
         steal_share=told.steal_share,
         stopped=told.stopped,
     )
+
+
+def _coalesced_share(data: RunData) -> float | None:
+    counted = np.ones(data.token_exact.size, dtype=np.bool_)
+    counted[np.cumsum(data.token_count)[data.token_count > 0] - 1] = False
+    tokens = int(counted.sum())
+    if not tokens:
+        return None
+    return round(int((counted & ~data.token_exact).sum()) / tokens, 6)

@@ -62,6 +62,7 @@ class Reading:
         "_bad_events",
         "_clean",
         "_decode",
+        "_ends_in_token",
         "_findings",
         "_first_byte_ns",
         "_first_event_ns",
@@ -115,6 +116,7 @@ class Reading:
         self._odd: bytes | None = None  # the first event that is none
         self._bad_events = 0
         self._trailing = False
+        self._ends_in_token = False  # the last event of this read was a token's
         self._findings: list[str] = []
 
     @property
@@ -172,7 +174,10 @@ class Reading:
         fresh = len(answer.kinds) - len(self._stamps)
         if fresh == 1:
             self._stamps.append(at_ns)
-            self._clean.append(queue_empty and not self._framer.pending)
+            # The stamp is the read's last byte's: another's than the token's if an
+            # event, or a part of one, came after it.
+            exact = queue_empty and self._ends_in_token and not self._framer.pending
+            self._clean.append(exact)
         elif fresh:
             self._stamp(fresh, at_ns, queue_empty and not self._framer.pending)
 
@@ -227,12 +232,16 @@ class Reading:
             self._whole += data[: MAX_ERROR_BYTES - len(self._whole)]
 
     def _take(self, event: Event) -> None:
-        if self._answer.done:
+        answer = self._answer
+        self._ends_in_token = False
+        if answer.done:
             self._trailing = self._trailing or event.data != b"[DONE]"
             return
         delta = self._decode(event)
         if not delta.malformed:
-            self._answer.fold(delta, event.data)
+            tokens = len(answer.kinds)
+            answer.fold(delta, event.data)
+            self._ends_in_token = len(answer.kinds) > tokens
             return
         self._bad_events += 1
         if self._odd is None:

@@ -111,7 +111,7 @@ def join(
 ) -> Measured:
     """What the client said beside what the server knows."""
     ttft, exact, every, stamp, lag = [], [], [], [], []
-    mismatched = events = clean = 0
+    mismatched = events = inner = clean = 0
     for record in records:
         truth = served.get(record.request_id)
         if truth is None or truth.status != 200 or record.sent_ns is None:
@@ -120,7 +120,8 @@ def join(
         at_ns = np.array(record.token_ns, np.int64) + stats.t0_ns
         is_exact = np.array(record.token_exact, bool)
         events += len(at_ns)
-        clean += int(is_exact.sum())
+        inner += max(0, len(at_ns) - 1)
+        clean += int(is_exact[:-1].sum())
         if len(at_ns) != len(truth.token_ns) or not len(at_ns):
             mismatched += 1
             continue
@@ -139,7 +140,7 @@ def join(
         itl_error_all=np.concatenate(every) if every else none,
         write_to_stamp=np.array(stamp, np.float64),
         read_lag=np.array(lag, np.float64),
-        coalesced_share=1 - clean / events if events else 0.0,
+        coalesced_share=1 - clean / inner if inner else 0.0,
         events=events,
         ready_s=ready_s,
         stats=stats,

@@ -152,8 +152,9 @@ def test_what_only_warns(facts: dict[str, Any], said: str) -> None:
 def test_coalesced_stamps_warn_above_one_in_a_hundred(
     coalesced: int, said: list[str]
 ) -> None:
-    exact = [False] * coalesced + [True] * (100 - coalesced)
-    summary = judged([answered(events_ms=range(1, 101), token_exact=exact)])
+    """The last token of an answer does not count: its read holds the end as well."""
+    exact = [False] * coalesced + [True] * (100 - coalesced) + [False]
+    summary = judged([answered(events_ms=range(1, 102), token_exact=exact)])
     assert warnings(summary) == said
     assert summary.client.coalesced_share == coalesced / 100
 

@@ -134,7 +134,7 @@ def read(*reads: tuple[int, bytes, bool]) -> Facts:
     [
         ([(1, TOKEN, True), (2, TOKEN, True)], [True, True]),
         ([(1, ROLE + TOKEN, True)], [True]),
-        ([(1, TOKEN + END, True)], [True]),
+        ([(1, TOKEN + END, True)], [False]),
         ([(1, TOKEN + TOKEN, True), (2, TOKEN, True)], [False, False, True]),
         ([(1, TOKEN, False), (2, TOKEN, True)], [False, True]),
         ([(1, TOKEN + TOKEN[:9], True), (2, TOKEN[9:], True)], [False, True]),
