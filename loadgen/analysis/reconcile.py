@@ -70,32 +70,37 @@ class ClientCounts:
         cls, counted: Iterable[tuple[RequestRecord, Attribution | None]]
     ) -> ClientCounts:
         """Count records with their attributions."""
+        return cls.summed(
+            (
+                record.outcome,
+                attribution.layer if attribution else Layer.UNKNOWN,
+                attribution.limiting_resource if attribution else Resource.UNKNOWN,
+                1,
+            )
+            for record, attribution in counted
+            if record.sent_ns is not None
+        )
+
+    @classmethod
+    def summed(
+        cls, counted: Iterable[tuple[Outcome, Layer, Resource, int]]
+    ) -> ClientCounts:
+        """Count sent requests that are grouped by how and where they ended."""
         sent = ok = admission = aborted = 0
         by_layer: dict[Layer, int] = {}
-        for record, attribution in counted:
-            if record.sent_ns is None:
-                continue
-            sent += 1
-            if record.outcome is Outcome.OK:
-                ok += 1
-            elif record.outcome in _OURS:
-                aborted += 1
-            elif _is_queue_refusal(attribution):
-                admission += 1
+        for outcome, layer, resource, count in counted:
+            sent += count
+            if outcome is Outcome.OK:
+                ok += count
+            elif outcome in _OURS:
+                aborted += count
+            elif layer is Layer.ENGINE_ADMISSION and resource in QUEUE_RESOURCES:
+                admission += count
             else:
-                layer = attribution.layer if attribution else Layer.UNKNOWN
-                by_layer[layer] = by_layer.get(layer, 0) + 1
+                by_layer[layer] = by_layer.get(layer, 0) + count
         return cls(
             sent=sent, ok=ok, admission=admission, aborted=aborted, by_layer=by_layer
         )
-
-
-def _is_queue_refusal(attribution: Attribution | None) -> bool:
-    return (
-        attribution is not None
-        and attribution.layer is Layer.ENGINE_ADMISSION
-        and attribution.limiting_resource in QUEUE_RESOURCES
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

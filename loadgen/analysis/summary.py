@@ -31,6 +31,7 @@ from loadgen.analysis.lengths import (
 )
 from loadgen.analysis.rejections import Rejection, rejections
 from loadgen.analysis.silence import Silences, silences
+from loadgen.analysis.timeline import Account, Timeline
 from loadgen.analysis.validity import Doubts, Verdict, verdict
 from loadgen.model import Basis, Manifest, Outcome, RequestRecord
 from loadgen.units import NS_PER_S
@@ -81,6 +82,7 @@ class Evidence:
         files: digests of the run's files, for a later look whether they changed.
         reconciliation: the engine's own counters held against ours.
         telemetry: what GPU and server metrics had to say.
+        timeline: the samples both are made from, where they are not given.
     """
 
     client: ClientFacts | None = None
@@ -91,6 +93,7 @@ class Evidence:
     files: Mapping[str, str] = field(default_factory=dict)
     reconciliation: Mapping[str, Any] | None = None
     telemetry: Mapping[str, Any] | None = None
+    timeline: Timeline | None = None
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +183,7 @@ def judge(
     kept = meets(terms.slo, data, times, stream=terms.stream)
     judgement = _Judgement(manifest, terms, data, times, gaps, kept)
     client = client_of(data, times, evidence.client)
+    account = Account() if evidence.timeline is None else evidence.timeline.beside(data)
     silent = silences(data, gaps)
     outcomes = _outcomes(data)
     causes = rejections(data)
@@ -202,11 +206,12 @@ def judge(
         client=client,
         findings=[
             *(Finding(code="flaw", count=1, text=words) for words in evidence.flaws),
+            *account.findings,
             *findings(data, times, gaps, silent, asked_model=terms.model),
         ],
         warmup=_warmup(evidence.warmup),
-        reconciliation=_plain(evidence.reconciliation),
-        telemetry=_plain(evidence.telemetry),
+        reconciliation=_plain(evidence.reconciliation) or account.reconciliation,
+        telemetry=_plain(evidence.telemetry) or account.telemetry,
         files=dict(evidence.files),
         definitions=DEFINITIONS,
     )

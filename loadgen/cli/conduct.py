@@ -32,6 +32,7 @@ from loadgen.control.run import Client, OfferedRun, Server
 from loadgen.control.secrets import api_key, parse_headers
 from loadgen.control.tail import LayerTail
 from loadgen.control.target import Target, parse_target
+from loadgen.control.telemetry import WhatToWatch, open_telemetry, parse_watch
 from loadgen.errors import ExitCode, UsageError
 from loadgen.issue.config import Tls
 from loadgen.issue.limits import raise_descriptor_limit, read_machine, shortages
@@ -39,6 +40,7 @@ from loadgen.model import Basis
 from loadgen.standin.launch import start as start_standin
 from loadgen.store import RunDir
 from loadgen.store.files import io_errors
+from loadgen.telemetry.vocabulary import load_vocabulary
 
 __all__ = ["conduct"]
 
@@ -51,6 +53,7 @@ class _Read:
     limits: Limits
     headers: list[tuple[str, str]]
     secrets: list[str]
+    watch: WhatToWatch
     target: Target | None
     count_tokens: Callable[[str], int] | None
 
@@ -109,6 +112,7 @@ def _read(source: Source, to: TargetFlags, how: OfferFlags) -> _Read:
         ),
         headers=headers,
         secrets=secrets,
+        watch=parse_watch(to.metrics_url or (), to.series or ()),
         target=None if to.url is None else parse_target(to.url),
         count_tokens=_local_tokenizer(to.tokenizer),
     )
@@ -190,6 +194,14 @@ async def _conduct(
             name=output.name or source.name,
             started_utc=started,
             duration_ns=source.duration_ns,
+            telemetry=await open_telemetry(
+                stack,
+                read.watch,
+                server.target,
+                headers=dict(read.headers),
+                context=_tls_context(server.target, to),
+                vocabulary=load_vocabulary(),
+            ),
         )
         tail = LayerTail(run.shard_path(0), judge.attribute)
         with show.live(offered_run, source.at_ns, tail) as on_tick:

@@ -13,6 +13,7 @@ __all__ = ["EvidenceFlags", "OfferFlags", "OutputFlags", "PlanFlags", "TargetFla
 _SHAPE = "What is sent"
 _TARGET = "Where it goes"
 _LIMITS = "How it is offered"
+_WATCH = "What is watched beside it"
 _JUDGE = "How it is judged"
 _OUT = "What comes out"
 
@@ -196,6 +197,21 @@ class TargetFlags:
             rich_help_panel=_TARGET,
         ),
     ] = False
+    metrics_url: Annotated[
+        list[str] | None,
+        Option(
+            help="Address of a server's metrics, of several if given again; 'none' "
+            "asks nobody. Default: the target's /metrics, if it has known series.",
+            rich_help_panel=_WATCH,
+        ),
+    ] = None
+    series: Annotated[
+        list[str] | None,
+        Option(
+            help="A further series to follow, by its name at the server.",
+            rich_help_panel=_WATCH,
+        ),
+    ] = None
     tokenizer: Annotated[
         Path | None,
         Option(

@@ -6,11 +6,13 @@ import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from loadgen.analysis.client import ClientFacts
 from loadgen.analysis.goodput import Slo
 from loadgen.analysis.summary import Evidence, Summary, Terms, judge
+from loadgen.analysis.timeline import Timeline
 from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
 from loadgen.issue.stats import IssueStats
@@ -18,6 +20,9 @@ from loadgen.model import Manifest, RequestRecord
 from loadgen.plan.schedule import Schedule, load
 from loadgen.store import RunDir, lost_record
 from loadgen.store.files import sha256_of
+from loadgen.store.lines import LineStream
+from loadgen.telemetry.samples import Sample, Watched
+from loadgen.telemetry.vocabulary import load_vocabulary
 
 __all__ = ["Judge", "client_facts", "open_schedule"]
 
@@ -72,16 +77,12 @@ class Judge:
         slo: the limits of goodput.
         logs: of the server and a gateway, heeded beside the answers.
         anew: attribute again what a finished run has attributed already.
-        reconciliation: the engine's counters against ours, where known.
-        telemetry: what GPU and server metrics had to say, where known.
     """
 
     attribute: Attribute
     slo: Slo
     logs: Logs = field(default_factory=Logs)
     anew: bool = False
-    reconciliation: dict[str, Any] | None = None
-    telemetry: dict[str, Any] | None = None
 
     def finish(self, run: RunDir, manifest: Manifest) -> Summary:
         """Merge the shards, judge, and write ``summary.json``.
@@ -96,8 +97,9 @@ class Judge:
                 _stand_ins(run),
             )
             files = {run.requests_path.name: merged.digest}
-            if run.warmup_path.exists():
-                files[run.warmup_path.name] = sha256_of(run.warmup_path)
+            for path in (run.warmup_path, run.telemetry_path):
+                if path.exists():
+                    files[path.name] = sha256_of(path)
             summary = self._judge(run, manifest, merged.flaws, (), files)
             run.write_summary(summary)
         except RunDirError as error:
@@ -148,10 +150,26 @@ class Judge:
                 flaws=flaws or records.flaws,
                 edits=edits,
                 files=files,
-                reconciliation=self.reconciliation,
-                telemetry=self.telemetry,
+                timeline=_timeline(run, manifest),
             ),
         )
+
+
+def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
+    """The run's samples; None where nothing was watched."""
+    watched = manifest.config.get("watched")
+    if watched is None:
+        return None
+    lines: LineStream[Sample] = LineStream(run.telemetry_path, Sample)
+    samples = list(lines)
+    version = manifest.target.get("version")
+    return Timeline(
+        samples=samples,
+        watched=msgspec.convert(watched, Watched),
+        vocabulary=load_vocabulary(),
+        version=version if isinstance(version, str) else None,
+        flaws=lines.flaws,
+    )
 
 
 def _stand_ins(run: RunDir) -> Callable[[int], RequestRecord] | None:

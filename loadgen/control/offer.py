@@ -35,7 +35,9 @@ class Offered:
 
 
 async def offer(
-    configs: Sequence[IssueConfig], on_tick: Callable[[Snapshot], None]
+    configs: Sequence[IssueConfig],
+    on_tick: Callable[[Snapshot], None],
+    on_start: Callable[[int, list[int]], None] = lambda _t0_ns, _pids: None,
 ) -> Offered:
     """Offer the configs' stripes from one common t0 until all have ended.
 
@@ -44,6 +46,8 @@ async def offer(
     Args:
         configs: one a process; their ``progress_path`` is made here.
         on_tick: called some four times a second with all counters summed.
+        on_start: called once, when t0 (on CLOCK_MONOTONIC) is set, with the
+            issuers' process ids.
     """
     for config in configs:
         if config.progress_path is not None:
@@ -54,6 +58,7 @@ async def offer(
         t0_ns = time.monotonic_ns() + LEAD_NS
         for one in issuing:
             await one.go(t0_ns)
+        on_start(t0_ns, [one.pid for one in issuing])
         return await _watch(issuing, configs, on_tick)
     finally:
         await asyncio.gather(*(one.end() for one in issuing))

@@ -24,6 +24,7 @@ from loadgen.control.limits import Limits
 from loadgen.control.offer import Offered, Snapshot, offer
 from loadgen.control.preflight import Found
 from loadgen.control.target import Target
+from loadgen.control.telemetry import Telemetry
 from loadgen.issue.config import IssueConfig, PromptTokens, Tls
 from loadgen.model import Basis, Manifest, TokenSource
 from loadgen.plan.schedule import Schedule
@@ -73,6 +74,7 @@ class OfferedRun:
     name: str
     started_utc: datetime
     duration_ns: int
+    telemetry: Telemetry
 
     async def go(
         self, judge: Judge, warmup: Path | None, on_tick: Callable[[Snapshot], None]
@@ -94,7 +96,8 @@ class OfferedRun:
             self._issue_config(schedule),
             prompt_tokens=self._store_lengths(lengths),
         )
-        offered = await offer([config], on_tick)
+        async with self.telemetry.watching(self.run.telemetry_path) as watch:
+            offered = await offer([config], on_tick, watch.started)
         self.run.write_json(self.run.client_path, client_facts(offered.stats))
         summary = await asyncio.to_thread(judge.finish, self.run, manifest)
         self._remove_scratch()
@@ -173,6 +176,8 @@ class OfferedRun:
             basis=self.server.basis,
             config={
                 **self.config,
+                "metrics_url": next(iter(self.telemetry.watched.metrics), None),
+                "watched": msgspec.to_builtins(self.telemetry.watched),
                 "model": header.model,
                 "stream": header.stream,
                 "api": header.api,
