@@ -36,7 +36,15 @@ from loadgen.analysis.validity import Doubts, Verdict, verdict
 from loadgen.model import Basis, Manifest, Outcome, RequestRecord
 from loadgen.units import NS_PER_S
 
-__all__ = ["DEFINITIONS", "Evidence", "Summary", "Terms", "encode", "judge"]
+__all__ = [
+    "DEFINITIONS",
+    "Evidence",
+    "Summary",
+    "Terms",
+    "encode",
+    "judge",
+    "judge_data",
+]
 
 DEFINITIONS = {
     "quantiles": "linear interpolation between the two nearest ranks",
@@ -179,6 +187,13 @@ def judge(
         RunDirError: a record holds a number that no run produces.
     """
     data = RunData.collect(records, manifest.offered_requests)
+    return judge_data(manifest, data, terms, evidence)
+
+
+def judge_data(
+    manifest: Manifest, data: RunData, terms: Terms, evidence: Evidence
+) -> Summary:
+    """The same of records that are read already, for whoever needs them twice."""
     times, gaps = times_of(data), gaps_of(data)
     kept = meets(terms.slo, data, times, stream=terms.stream)
     judgement = _Judgement(manifest, terms, data, times, gaps, kept)

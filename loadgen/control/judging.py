@@ -6,12 +6,14 @@ import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from loadgen.analysis.client import ClientFacts
+from loadgen.analysis.columns import RunData
 from loadgen.analysis.goodput import Slo
-from loadgen.analysis.summary import Evidence, Summary, Terms, judge
+from loadgen.analysis.summary import Evidence, Summary, Terms, judge_data
 from loadgen.analysis.timeline import Timeline
 from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
@@ -24,7 +26,7 @@ from loadgen.store.lines import LineStream
 from loadgen.telemetry.samples import Sample, Watched
 from loadgen.telemetry.vocabulary import load_vocabulary
 
-__all__ = ["Judge", "client_facts", "open_schedule"]
+__all__ = ["Judge", "Judged", "client_facts", "open_schedule"]
 
 
 def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
@@ -68,6 +70,22 @@ def _worst(values: Sequence[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
+class Judged(NamedTuple):
+    """A judgement, and what it was made from: for pictures of it.
+
+    ``timeline`` is None where nothing was watched.
+    """
+
+    summary: Summary
+    data: RunData
+    terms: Terms
+    timeline: Timeline | None
+
+
+def _unseen(_: Judged) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """What a run is judged by, and what is known of it beside its folder.
@@ -77,12 +95,14 @@ class Judge:
         slo: the limits of goodput.
         logs: of the server and a gateway, heeded beside the answers.
         anew: attribute again what a finished run has attributed already.
+        see: is shown each judgement with what it was made from.
     """
 
     attribute: Attribute
     slo: Slo
     logs: Logs = field(default_factory=Logs)
     anew: bool = False
+    see: Callable[[Judged], None] = _unseen
 
     def finish(self, run: RunDir, manifest: Manifest) -> Summary:
         """Merge the shards, judge, and write ``summary.json``.
@@ -134,15 +154,18 @@ class Judge:
         if run.client_path.exists():
             facts = run.read_json(run.client_path, ClientFacts)
         stopped = (facts and facts.stopped) or ""
-        return judge(
+        terms = Terms(
+            slo=self.slo,
+            model=config.get("model"),
+            stream=config.get("stream", True),
+            asked=config.get("asked", {}),
+        )
+        data = RunData.collect(records, manifest.offered_requests)
+        timeline = _timeline(run, manifest)
+        summary = judge_data(
             manifest,
-            records,
-            Terms(
-                slo=self.slo,
-                model=config.get("model"),
-                stream=config.get("stream", True),
-                asked=config.get("asked", {}),
-            ),
+            data,
+            terms,
             Evidence(
                 client=facts,
                 interrupted=stopped.startswith("interrupted"),
@@ -150,9 +173,11 @@ class Judge:
                 flaws=flaws or records.flaws,
                 edits=edits,
                 files=files,
-                timeline=_timeline(run, manifest),
+                timeline=timeline,
             ),
         )
+        self.see(Judged(summary, data, terms, timeline))
+        return summary
 
 
 def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
