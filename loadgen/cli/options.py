@@ -260,6 +260,14 @@ class OfferFlags:
             rich_help_panel=_LIMITS,
         ),
     ] = "10m"
+    processes: Annotated[
+        int,
+        Option(
+            min=1,
+            help="Issuing processes that share the schedule, at most one a core.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = 1
     fresh_connections: Annotated[
         bool,
         Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ from loadgen.analysis.summary import Evidence, Summary, Terms, judge_data
 from loadgen.analysis.timeline import Timeline
 from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
+from loadgen.issue.progress import read_once
 from loadgen.issue.stats import IssueStats
-from loadgen.model import Manifest, RequestRecord
+from loadgen.model import Ending, Manifest, Outcome, RequestRecord
 from loadgen.plan.schedule import Schedule, load
 from loadgen.store import RunDir, lost_record
 from loadgen.store.files import sha256_of
@@ -27,6 +29,11 @@ from loadgen.telemetry.samples import Sample, Watched
 from loadgen.telemetry.vocabulary import load_vocabulary
 
 __all__ = ["Judge", "Judged", "client_facts", "open_schedule"]
+
+
+NEVER_OFFERED = "never offered"
+"""``detail`` of a request that its process had not taken up when it stopped or died,
+and of which it could write no record."""
 
 
 def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
@@ -61,9 +68,19 @@ def client_facts(stats: Sequence[IssueStats]) -> ClientFacts:
         loop_lag_max_ns=_worst([lag.max_ns for lag in lags]),
         clock_step_ns=max(steps, key=abs, default=0),
         gc_collections=sum(one.gc_collections for one in stats),
-        stopped=next((one.stop for one in stats if one.stop), None),
+        stopped=_why_stopped(stats),
         connections=connections,
     )
+
+
+def _why_stopped(stats: Sequence[IssueStats]) -> str | None:
+    """Each reason once, a person's wish before the others; None: all went on."""
+    why = dict.fromkeys(one.stop for one in stats if one.stop is not None)
+    return "; ".join(sorted(why, key=lambda text: not _by_person(text))) or None
+
+
+def _by_person(stopped: str) -> bool:
+    return stopped.startswith("interrupted")
 
 
 def _worst(values: Sequence[int | None]) -> int | None:
@@ -114,7 +131,7 @@ class Judge:
             merged = run.merge_records(
                 self._attribute(run, manifest),
                 manifest.offered_requests,
-                _stand_ins(run),
+                _StandIns(run, manifest),
             )
             files = {run.requests_path.name: merged.digest}
             for path in (run.warmup_path, run.telemetry_path):
@@ -147,7 +164,7 @@ class Judge:
         records = run.records(
             offered=manifest.offered_requests,
             attribute=self._attribute(run, manifest) if needed else None,
-            planned=_stand_ins(run),
+            planned=_StandIns(run, manifest),
         )
         config = manifest.config
         facts = None
@@ -168,7 +185,7 @@ class Judge:
             terms,
             Evidence(
                 client=facts,
-                interrupted=stopped.startswith("interrupted"),
+                interrupted=_by_person(stopped),
                 warmup=run.warmup_records() if run.warmup_path.exists() else (),
                 flaws=flaws or records.flaws,
                 edits=edits,
@@ -197,23 +214,48 @@ def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
     )
 
 
-def _stand_ins(run: RunDir) -> Callable[[int], RequestRecord] | None:
-    """Records for requests that left none, as far as the schedule tells of them."""
-    try:
-        schedule = open_schedule(run.schedule_path, verify=False)
-    except (LoadgenError, OSError, ValueError):
-        return None
+class _StandIns:
+    """Records for requests that left none, as far as schedule and counters tell.
 
-    def planned(seq: int) -> RequestRecord:
-        entry = schedule.entry(seq)
-        return lost_record(
+    A process takes its share up in order: what lies beyond its count when it died
+    was never offered, of the rest nobody knows. Both files are opened on first need.
+    """
+
+    def __init__(self, run: RunDir, manifest: Manifest) -> None:
+        self._run = run
+        self._prefix = manifest.config.get("request_id_prefix")
+        self._processes: int = manifest.config.get("processes", 1)
+
+    def __call__(self, seq: int) -> RequestRecord | None:
+        if self._schedule is None:
+            return None
+        entry = self._schedule.entry(seq)
+        record = lost_record(
             seq,
-            request_id="",
+            request_id="" if self._prefix is None else f"{self._prefix}{seq}",
             scheduled_ns=entry.at_ns,
             group=entry.group,
             tenant=entry.tenant,
             max_tokens=entry.max_tokens,
             planned_prompt_tokens=entry.prompt_tokens,
         )
+        place, process = divmod(seq, self._processes)
+        taken_up = self._taken_up[process]
+        if taken_up is None or place < taken_up:
+            return record
+        return msgspec.structs.replace(
+            record, outcome=Outcome.UNSENT, ending=Ending.UNSENT, detail=NEVER_OFFERED
+        )
 
-    return planned
+    @cached_property
+    def _schedule(self) -> Schedule | None:
+        try:
+            return open_schedule(self._run.schedule_path, verify=False)
+        except (LoadgenError, OSError, ValueError):
+            return None
+
+    @cached_property
+    def _taken_up(self) -> list[int | None]:
+        """Requests each process took up; None where no counters are left."""
+        paths = map(self._run.progress_path, range(self._processes))
+        return [read_once(path)["due"] if path.exists() else None for path in paths]

@@ -56,6 +56,7 @@ class Client:
     """How requests are sent."""
 
     limits: Limits
+    processes: int
     fresh_connections: bool
     keep_text: bool
     stamps: str
@@ -92,24 +93,32 @@ class OfferedRun:
         self.run.write_manifest(manifest)
         if warmup is not None:
             await self._warm_up(warmup)
-        config = msgspec.structs.replace(
-            self._issue_config(schedule),
-            prompt_tokens=self._store_lengths(lengths),
-        )
+        counted = self._store_lengths(lengths)
+        configs = [
+            self._issue_config(schedule, counted, process)
+            for process in range(self.client.processes)
+        ]
         async with self.telemetry.watching(self.run.telemetry_path) as watch:
-            offered = await offer([config], on_tick, watch.started)
+            offered = await offer(configs, on_tick, watch.started)
         self.run.write_json(self.run.client_path, client_facts(offered.stats))
         summary = await asyncio.to_thread(judge.finish, self.run, manifest)
         self._remove_scratch()
         return summary, offered
 
-    def _issue_config(self, schedule: Schedule) -> IssueConfig:
+    @property
+    def _request_id_prefix(self) -> str:
+        return f"lg-{self.started_utc:%m%d%H%M%S}-"
+
+    def _issue_config(
+        self, schedule: Schedule, counted: PromptTokens, process: int
+    ) -> IssueConfig:
+        """What one of the processes is told; they differ in their share alone."""
         host, port, family = self.server.address
         limits = self.client.limits
         return IssueConfig(
             schedule_path=str(self.run.schedule_path),
-            records_path=str(self.run.shard_path(0)),
-            progress_path=str(self.run.progress_path(0)),
+            records_path=str(self.run.shard_path(process)),
+            progress_path=str(self.run.progress_path(process)),
             api=schedule.header.api,
             stream=schedule.header.stream,
             address=(host, port),
@@ -119,7 +128,8 @@ class OfferedRun:
             tls=self.server.tls,
             headers=list(self.server.headers),
             secrets=list(self.server.secrets),
-            request_id_prefix=f"lg-{self.started_utc:%m%d%H%M%S}-",
+            request_id_prefix=self._request_id_prefix,
+            stripe=(process, self.client.processes),
             connect_ns=limits.connect_ns,
             idle_ns=limits.idle_ns,
             total_ns=limits.total_ns,
@@ -127,16 +137,17 @@ class OfferedRun:
             fresh_connections=self.client.fresh_connections,
             keep_text=self.client.keep_text,
             stamps=self.client.stamps,
+            prompt_tokens=counted,
         )
 
     async def _warm_up(self, schedule_path: Path) -> None:
-        config = self._issue_config(open_schedule(schedule_path))
         config = msgspec.structs.replace(
-            config,
+            self._issue_config(open_schedule(schedule_path), PromptTokens(), 0),
             schedule_path=str(schedule_path),
             records_path=str(self.run.warmup_path),
             progress_path=None,
-            request_id_prefix=config.request_id_prefix + "w",
+            request_id_prefix=f"{self._request_id_prefix}w",
+            stripe=(0, 1),
         )
         await offer([config], lambda _: None)
 
@@ -176,6 +187,8 @@ class OfferedRun:
             basis=self.server.basis,
             config={
                 **self.config,
+                "processes": self.client.processes,
+                "request_id_prefix": self._request_id_prefix,
                 "metrics_url": next(iter(self.telemetry.watched.metrics), None),
                 "watched": msgspec.to_builtins(self.telemetry.watched),
                 "model": header.model,
@@ -198,8 +211,9 @@ class OfferedRun:
         )
 
     def _remove_scratch(self) -> None:
-        for name in ("progress-0.bin", "prompt-tokens.bin"):
-            (self.run.path / name).unlink(missing_ok=True)
+        for process in range(self.client.processes):
+            self.run.progress_path(process).unlink(missing_ok=True)
+        (self.run.path / "prompt-tokens.bin").unlink(missing_ok=True)
 
 
 def _host() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,34 +23,28 @@ class _Glance(msgspec.Struct):
 
 
 class LayerTail:
-    """Counts lost requests by layer, as far as the shard has been read.
+    """Counts lost requests by layer, as far as the shards have been read.
 
     It reads at most 4 MiB a tick, so on a very fast run the counts trail behind;
     the judgement never comes from here.
     """
 
     def __init__(
-        self, shard: Path, attribute: Callable[[RequestRecord], Attribution | None]
+        self,
+        shards: Sequence[Path],
+        attribute: Callable[[RequestRecord], Attribution | None],
     ) -> None:
-        self._path = shard
+        self._shards = [_Shard(path) for path in shards]
         self._attribute = attribute
-        self._file: BinaryIO | None = None
-        self._rest = b""
         self._glance = msgspec.json.Decoder(_Glance)
         self._whole = msgspec.json.Decoder(RequestRecord)
         self.by_layer: Counter[Layer] = Counter()
 
     def tick(self) -> Counter[Layer]:
         """Read what was appended since the last tick."""
-        if self._file is None:
-            if not self._path.exists():
-                return self.by_layer
-            self._file = self._path.open("rb")
-        *lines, self._rest = (self._rest + self._file.read(MAX_BYTES_A_TICK)).split(
-            b"\n"
-        )
-        for line in lines:
-            self._count(line)
+        for shard in self._shards:
+            for line in shard.more(MAX_BYTES_A_TICK // len(self._shards)):
+                self._count(line)
         return self.by_layer
 
     def _count(self, line: bytes) -> None:
@@ -62,6 +56,28 @@ class LayerTail:
             return
         if attribution is not None:
             self.by_layer[attribution.layer] += 1
+
+    def close(self) -> None:
+        for shard in self._shards:
+            shard.close()
+
+
+class _Shard:
+    """One file that grows; it may not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""
+
+    def more(self, at_most_bytes: int) -> list[bytes]:
+        """The lines that have become whole."""
+        if self._file is None:
+            if not self._path.exists():
+                return []
+            self._file = self._path.open("rb")
+        *lines, self._rest = (self._rest + self._file.read(at_most_bytes)).split(b"\n")
+        return lines
 
     def close(self) -> None:
         if self._file is not None:

@@ -12,10 +12,10 @@ import msgspec
 
 from loadgen.errors import ExitCode, LoadgenError, UsageError
 from loadgen.issue.config import IssueConfig, encode_config
-from loadgen.issue.progress import ProgressReader
+from loadgen.issue.progress import read_once
 from loadgen.issue.stats import ConnectionStats, IssueStats, Quantiles
 
-__all__ = ["Issuing", "IssuingError", "Ready", "start"]
+__all__ = ["Issuing", "IssuingError", "Ready", "start", "which_process"]
 
 _END_S = 2.0
 
@@ -142,7 +142,14 @@ class Issuing:
         code = await self._process.wait()
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         last = (await self._complaint).strip().rpartition("\n")[2]
-        return f"an issuing process died ({how})" + (f": {last}" if last else "")
+        said = f": {last}" if last else ""
+        return f"{which_process(self._config.stripe)} died ({how}){said}"
+
+
+def which_process(stripe: tuple[int, int]) -> str:
+    """``issuing process 2 of 3``, counted as people do."""
+    part, parts = stripe
+    return "the issuing process" + (f" {part + 1} of {parts}" if parts > 1 else "")
 
 
 async def start(config: IssueConfig) -> Issuing:
@@ -177,9 +184,7 @@ async def _tail(stream: asyncio.StreamReader | None) -> str:
 
 def _posthumous(config: IssueConfig, died: str) -> IssueStats:
     assert config.progress_path is not None
-    reader = ProgressReader(Path(config.progress_path))
-    left = reader.read()
-    reader.close()
+    left = read_once(Path(config.progress_path))
     unknown = Quantiles(
         n=0, mean_ns=None, p50_ns=None, p90_ns=None, p99_ns=None, max_ns=None
     )

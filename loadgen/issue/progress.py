@@ -12,7 +12,15 @@ from pathlib import Path
 
 from loadgen.model import Outcome
 
-__all__ = ["NAMES", "SLOT", "SLOTS", "ProgressReader", "ProgressWriter", "create"]
+__all__ = [
+    "NAMES",
+    "SLOT",
+    "SLOTS",
+    "ProgressReader",
+    "ProgressWriter",
+    "create",
+    "read_once",
+]
 
 SLOTS = 64
 _BYTES = SLOTS * 8
@@ -68,6 +76,15 @@ class ProgressWriter:
     def close(self) -> None:
         self.slots.release()
         self._map.close()
+
+
+def read_once(path: Path) -> dict[str, int]:
+    """The counters a process has left."""
+    reader = ProgressReader(path)
+    try:
+        return reader.read()
+    finally:
+        reader.close()
 
 
 class ProgressReader:

@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 Attribute = Callable[[RequestRecord], Attribution | None]
-Planned = Callable[[int], RequestRecord]
-"""From a ``seq`` without a record to the one that stands for it."""
+Planned = Callable[[int], RequestRecord | None]
+"""From a ``seq`` without a record to the one that stands for it, if one can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,9 @@ def _in_order(
     decode = msgspec.json.Decoder(RequestRecord).decode
     for seq, line, is_ok in index.lines():
         if line is None:
-            if planned is not None:
-                yield attributed(planned(seq), attribute)
+            stand_in = planned(seq) if planned is not None else None
+            if stand_in is not None:
+                yield attributed(stand_in, attribute)
         elif is_ok or attribute is None:
             yield line
         else:
