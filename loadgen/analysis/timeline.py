@@ -21,6 +21,8 @@ from loadgen.analysis.reconcile import (
     add_deltas,
     reconcile,
 )
+from loadgen.analysis.timeline_client import ClientSeen, client_seen
+from loadgen.analysis.timeline_gpu import GpuSeen, gpu_seen
 from loadgen.analysis.timeline_server import (
     InFlight,
     ServerSeen,
@@ -28,7 +30,7 @@ from loadgen.analysis.timeline_server import (
     server_seen,
 )
 from loadgen.model import Layer, Outcome, Resource
-from loadgen.telemetry.samples import Sample, ServerSample, Watched
+from loadgen.telemetry.samples import ClientSample, Sample, ServerSample, Watched
 from loadgen.telemetry.series import GaugeSeen, Scrapes
 from loadgen.telemetry.vocabulary import Vocabulary
 
@@ -54,7 +56,9 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
 class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
     """``summary.telemetry``; ``others`` are further addresses of metrics."""
 
+    gpu: GpuSeen
     server: ServerSeen
+    client: ClientSeen
     others: list[ServerSeen]
     moments: Moments
 
@@ -106,11 +110,16 @@ class Timeline:
             if one is not None and (deltas := engine_deltas(seen, one)) is not None
         )
         ours = _client_counts(data)
+        gpu = gpu_seen(samples, self.watched.gpu, data)
         main = msgspec.structs.replace(main, foreign_requests=_foreign(account, ours))
         telemetry = Telemetry(
+            gpu=gpu,
             server=main,
+            client=client_seen(
+                [one for one in samples if isinstance(one, ClientSample)]
+            ),
             others=[seen for seen in servers if seen.url != main.url],
-            moments=_moments(data, main, scrapes),
+            moments=_moments(data, main, scrapes, gpu),
         )
         return Account(
             telemetry=msgspec.to_builtins(telemetry),
@@ -122,6 +131,7 @@ class Timeline:
             findings=[
                 *(Finding(code="flaw", count=1, text=words) for words in self.flaws),
                 *(one for seen in (main, *telemetry.others) for one in seen.findings),
+                *gpu.findings,
                 *_silent_queue(data, scrapes),
             ],
         )
@@ -170,7 +180,9 @@ def _foreign(account: EngineDeltas | None, ours: ClientCounts) -> int | None:
     return max(0, account.success - ours.sent)
 
 
-def _moments(data: RunData, server: ServerSeen, scrapes: Scrapes | None) -> Moments:
+def _moments(
+    data: RunData, server: ServerSeen, scrapes: Scrapes | None, gpu: GpuSeen
+) -> Moments:
     refused = data.end_ns[data.outcome.where(*REFUSED)]
     refused = refused[np.isfinite(refused)]
     first = int(refused.min()) if refused.size else None
@@ -184,9 +196,15 @@ def _moments(data: RunData, server: ServerSeen, scrapes: Scrapes | None) -> Mome
         waiting_peak_ns=peaks["waiting"],
         running_peak_ns=peaks["running"],
         kv_usage_peak_ns=peaks["kv_usage"],
-        memory_peak_ns=None,
+        memory_peak_ns=_memory_peak_ns(gpu),
         at_refusal={} if first is None or scrapes is None else _at(scrapes, first),
     )
+
+
+def _memory_peak_ns(gpu: GpuSeen) -> int | None:
+    """Of the working GPU that holds most."""
+    held = [one.memory for one in gpu.devices if one.working and one.memory]
+    return max(held, key=lambda memory: memory.peak).at_ns if held else None
 
 
 def _at(scrapes: Scrapes, instant_ns: int) -> dict[str, float]:

@@ -94,7 +94,7 @@ def read_flags(api: str, to: TargetFlags, how: OfferFlags) -> Read:
         ),
         headers=headers,
         secrets=secrets,
-        watch=parse_watch(to.metrics_url or (), to.series or ()),
+        watch=parse_watch(to.metrics_url or (), to.series or (), to.gpu),
         target=None if to.url is None else parse_target(to.url),
         count_tokens=_local_tokenizer(to.tokenizer),
     )
@@ -174,6 +174,7 @@ async def reach(
         stack,
         read.watch,
         target,
+        host=address[0],
         headers=dict(read.headers),
         context=_tls_context(target, to),
         vocabulary=load_vocabulary(),

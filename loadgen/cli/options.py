@@ -212,6 +212,14 @@ class TargetFlags:
             rich_help_panel=_WATCH,
         ),
     ] = None
+    gpu: Annotated[
+        str,
+        Option(
+            help="Look at this machine's GPUs by NVML: on, off, or auto: on where "
+            "the server is on this machine.",
+            rich_help_panel=_WATCH,
+        ),
+    ] = "auto"
     tokenizer: Annotated[
         Path | None,
         Option(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -47,8 +47,16 @@ def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
     return load(data, verify=verify)
 
 
-def client_facts(stats: Sequence[IssueStats]) -> ClientFacts:
-    """The issuers' accounts as one: the worst of each, sums of counts."""
+def client_facts(
+    stats: Sequence[IssueStats], steal_share: float | None
+) -> ClientFacts:
+    """The issuers' accounts as one: the worst of each, sums of counts.
+
+    Args:
+        stats: one a process.
+        steal_share: of the processors' time, what the hypervisor took; None: not
+            told.
+    """
     lags = [one.loop_lag for one in stats]
     steps = [
         step["step_ns"]
@@ -68,6 +76,7 @@ def client_facts(stats: Sequence[IssueStats]) -> ClientFacts:
         loop_lag_max_ns=_worst([lag.max_ns for lag in lags]),
         clock_step_ns=max(steps, key=abs, default=0),
         gc_collections=sum(one.gc_collections for one in stats),
+        steal_share=steal_share,
         stopped=_why_stopped(stats),
         connections=connections,
     )
@@ -202,7 +211,8 @@ def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
     watched = manifest.config.get("watched")
     if watched is None:
         return None
-    lines: LineStream[Sample] = LineStream(run.telemetry_path, Sample)
+    any_sample: Any = Sample  # a union is no type to mypy
+    lines: LineStream[Sample] = LineStream(run.telemetry_path, any_sample)
     samples = list(lines)
     version = manifest.target.get("version")
     return Timeline(

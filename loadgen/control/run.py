@@ -99,8 +99,14 @@ class OfferedRun:
             for process in range(self.client.processes)
         ]
         async with self.telemetry.watching(self.run.telemetry_path) as watch:
-            offered = await offer(configs, on_tick, watch.started)
-        self.run.write_json(self.run.client_path, client_facts(offered.stats))
+
+            def tick(snapshot: Snapshot) -> None:
+                watch.tick(snapshot)
+                on_tick(snapshot)
+
+            offered = await offer(configs, tick, watch.started)
+        facts = client_facts(offered.stats, watch.steal_share)
+        self.run.write_json(self.run.client_path, facts)
         summary = await asyncio.to_thread(judge.finish, self.run, manifest)
         self._remove_scratch()
         return summary, offered

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,16 +14,22 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from loadgen.analysis.timeline_client import steal_share
 from loadgen.clock import Clock, MonotonicClock
 from loadgen.control.target import Target
 from loadgen.errors import UsageError, naming
+from loadgen.telemetry.client import ClientReader
+from loadgen.telemetry.gpu import GpuSampler
+from loadgen.telemetry.nvml import import_pynvml
 from loadgen.telemetry.prometheus import Metrics, ServerSampler
-from loadgen.telemetry.samples import SampleLog, ServerSample, Watched
+from loadgen.telemetry.samples import ClientSample, SampleLog, ServerSample, Watched
 from loadgen.telemetry.vocabulary import Selector, Vocabulary, base_name
+from loadgen.units import NS_PER_MS
 
 __all__ = ["Telemetry", "Watch", "WhatToWatch", "open_telemetry", "parse_watch"]
 
 NONE = "none"
+CLIENT_PERIOD_NS = 400 * NS_PER_MS  # of the issuers' ticks, every second one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,27 +41,31 @@ class WhatToWatch:
             answers with known series.
         metrics: whether any server is asked at all.
         series: further series to keep, by name.
+        gpu: ``on``, ``off``, or ``auto``: on where the server is on this machine.
     """
 
     metrics_urls: Sequence[str] = ()
     metrics: bool = True
     series: Sequence[str] = ()
+    gpu: str = "auto"
 
 
-def parse_watch(urls: Sequence[str], series: Sequence[str]) -> WhatToWatch:
-    """Read ``--metrics-url`` (addresses, or ``none``) and ``--series``.
+def parse_watch(urls: Sequence[str], series: Sequence[str], gpu: str) -> WhatToWatch:
+    """Read ``--metrics-url`` (addresses, or ``none``), ``--series`` and ``--gpu``.
 
     Raises:
         UsageError: no http address, credentials in it, ``none`` beside others, or
             no name of a series.
     """
+    if gpu not in ("auto", "on", "off"):
+        raise UsageError(f"--gpu {gpu!r} is neither auto, on nor off")
     with naming("--series"):
         for name in series:
             Selector.parse(name)
     if NONE in urls:
         if len(urls) > 1:
             raise UsageError("--metrics-url none and an address exclude each other")
-        return WhatToWatch(metrics=False, series=tuple(series))
+        return WhatToWatch(metrics=False, series=tuple(series), gpu=gpu)
     for url in urls:
         try:
             parts = urlsplit(url)
@@ -67,7 +80,7 @@ def parse_watch(urls: Sequence[str], series: Sequence[str]) -> WhatToWatch:
             )
         if parts.username is not None or parts.password is not None:
             raise UsageError("--metrics-url must not hold a user or password")
-    return WhatToWatch(metrics_urls=tuple(urls), series=tuple(series))
+    return WhatToWatch(metrics_urls=tuple(urls), series=tuple(series), gpu=gpu)
 
 
 class Watch:
@@ -77,12 +90,36 @@ class Watch:
         log: where samples go.
     """
 
-    def __init__(self, log: SampleLog) -> None:
+    def __init__(self, log: SampleLog, clock: Clock) -> None:
         self._log = log
+        self._clock = clock
+        self._client: ClientReader | None = None
+        self._first: ClientSample | None = None
+        self._last: ClientSample | None = None
 
     def started(self, t0_ns: int, pids: Sequence[int]) -> None:
         """Offering begins: t0 on CLOCK_MONOTONIC, and who offers."""
         self._log.begin(t0_ns)
+        self._client = ClientReader(pids)
+        self.tick({})
+
+    def tick(self, counters: Mapping[str, int]) -> None:
+        """Look at the issuers: their shared counters, and what the kernel tells."""
+        if self._client is None:
+            return
+        now_ns = self._clock.now_ns()
+        if self._last is not None and now_ns - self._last.at_ns < CLIENT_PERIOD_NS:
+            return
+        self._last = self._client.sample(now_ns, counters)
+        self._first = self._first or self._last
+        self._log.add(self._last)
+
+    @property
+    def steal_share(self) -> float | None:
+        """Of the processors' time since t0, what the hypervisor took."""
+        if self._first is None or self._last is None:
+            return None
+        return steal_share(self._first, self._last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +141,16 @@ class Telemetry:
         """Sample into ``path`` from before t0 until after the drain."""
         log = SampleLog(path)
         server = ServerSampler(self.sources, log, self.clock)
+        gpu = None
+        if self.watched.gpu == "on":
+            gpu = GpuSampler(import_pynvml, os.environ, log, self.clock)
         try:
-            await server.begin()
-            yield Watch(log)
+            begun = [] if gpu is None else [asyncio.to_thread(gpu.begin)]
+            await asyncio.gather(server.begin(), *begun)
+            yield Watch(log, self.clock)
         finally:
-            await server.end()
+            ended = [] if gpu is None else [asyncio.to_thread(gpu.end)]
+            await asyncio.gather(server.end(), *ended)
             log.close()
 
 
@@ -117,6 +159,7 @@ async def open_telemetry(
     want: WhatToWatch,
     target: Target,
     *,
+    host: str,
     headers: Mapping[str, str],
     context: ssl.SSLContext | None,
     vocabulary: Vocabulary,
@@ -127,14 +170,16 @@ async def open_telemetry(
         stack: closes what is opened here.
         want: what was asked for.
         target: the server under load.
+        host: the target's address, resolved.
         headers: the run's own; sent to the target alone, never elsewhere.
         context: for TLS.
         vocabulary: whose series are kept.
     """
     clock = MonotonicClock()
     asked = {Selector.parse(name).name for name in want.series}
+    watched = Watched(series=list(want.series), gpu=_gpu(want.gpu, host))
     if not want.metrics:
-        return Telemetry(sources=(), watched=Watched(), clock=clock)
+        return Telemetry(sources=(), watched=watched, clock=clock)
     connector = aiohttp.TCPConnector(ssl=context if context is not None else True)
     session = await stack.enter_async_context(
         aiohttp.ClientSession(
@@ -155,14 +200,13 @@ async def open_telemetry(
         for number, url in enumerate(want.metrics_urls or [own])
     ]
     if want.metrics_urls:
-        urls = [_shown(url) for url in want.metrics_urls]
-        watched = Watched(metrics=urls, metrics_note="", series=list(want.series))
+        watched.metrics = [_shown(url) for url in want.metrics_urls]
         return Telemetry(sources=sources, watched=watched, clock=clock)
     note = _why_not(await sources[0].scrape("before"), vocabulary, want.series)
     if note:
-        watched = Watched(metrics_note=f"{own}: {note}", series=list(want.series))
+        watched.metrics_note = f"{own}: {note}"
         return Telemetry(sources=(), watched=watched, clock=clock)
-    watched = Watched(metrics=[own], metrics_note="", series=list(want.series))
+    watched.metrics = [own]
     return Telemetry(sources=sources, watched=watched, clock=clock)
 
 
@@ -174,6 +218,24 @@ def _why_not(first: ServerSample, vocabulary: Vocabulary, asked: Sequence[str]) 
     if vocabulary.recognise(first.names) or names & set(first.names):
         return ""
     return "no known series"
+
+
+def _gpu(asked: str, host: str) -> str:
+    """``on``, or why no GPU is looked at."""
+    if asked != "auto":
+        return asked
+    return "on" if _is_here(host) else "the server is on another machine"
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this machine's own."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((host, 0))
+    except OSError:
+        return False
+    return True
 
 
 def _same_origin(url: str, target: Target) -> bool:

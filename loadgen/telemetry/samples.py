@@ -15,10 +15,21 @@ import msgspec
 
 from loadgen.telemetry.exposition import Point
 
-__all__ = ["Sample", "SampleLog", "ServerSample", "Watched"]
+__all__ = [
+    "ClientSample",
+    "DeviceAbout",
+    "GpuAbout",
+    "GpuEnd",
+    "GpuEvent",
+    "GpuSample",
+    "Sample",
+    "SampleLog",
+    "ServerSample",
+    "Watched",
+]
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class Watched(msgspec.Struct, kw_only=True):
     """What was watched in a run: kept in the manifest for a later judgement.
 
     Attributes:
@@ -65,7 +76,136 @@ class ServerSample(
     flaws: list[str] = []
 
 
-Sample = ServerSample
+class DeviceAbout(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU, or one slice of a GPU in MIG mode.
+
+    Attributes:
+        index: NVML's own, of the whole GPU; None where it was found by its UUID.
+        logical: CUDA's index under ``CUDA_VISIBLE_DEVICES``; None: not limited.
+        uuid: for certain which one it is.
+        name: as the driver words it.
+        mig: whether the GPU is cut into slices; None: it cannot be.
+        slice_of: of a slice, the UUID of its GPU.
+        memory_version: 2, where reserved memory is told apart; 1, where ``used``
+            holds it; None: the driver tells of no memory.
+        refused: fields that are never told, and why.
+    """
+
+    index: int | None
+    logical: int | None = None
+    uuid: str | None
+    name: str | None
+    mig: bool | None = None
+    slice_of: str | None = None
+    memory_version: int | None = None
+    refused: dict[str, str] = {}
+
+
+class GpuAbout(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="gpu-about"
+):
+    """What NVML is here, said once.
+
+    ``status`` is ``ok`` or why there is nothing to see; ``notes`` are one line
+    each. ``binding`` is the version and file of the Python module.
+    """
+
+    at_ns: int
+    status: str
+    driver: str | None = None
+    library: str | None = None
+    binding: str | None = None
+    devices: list[DeviceAbout] = []
+    notes: list[str] = []
+
+
+class GpuSample(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="source",
+    tag="gpu",
+    omit_defaults=True,
+):
+    """One device at one moment; ``device`` numbers the list of ``GpuAbout``.
+
+    ``used_bytes`` holds what the driver reserves where the memory version is 1.
+    ``processes`` is memory by process id; None: not asked, or not visible.
+    ``ecc`` are uncorrected errors since the driver was loaded. ``lost``: the
+    device is gone, and this is the last of it.
+    """
+
+    at_ns: int
+    took_ns: int
+    device: int
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+    reserved_bytes: int | None = None
+    utilization_pct: int | None = None
+    power_w: float | None = None
+    sm_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle: list[str] | None = None
+    processes: dict[int, int] | None = None
+    ecc: int | None = None
+    lost: bool = False
+
+
+class GpuEvent(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="gpu-event"
+):
+    """A critical error of the driver: its Xid number."""
+
+    at_ns: int
+    xid: int
+
+
+class GpuEnd(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="gpu-end"
+):
+    """How the looking went: rounds made, grid instants skipped, the longest round.
+
+    ``hung``: a call had not come back when the run ended.
+    """
+
+    at_ns: int
+    rounds: int
+    skipped: int
+    longest_ns: int
+    hung: bool
+
+
+class ClientSample(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="client"
+):
+    """The issuing processes from outside, and their own counters.
+
+    ``cpu_s``, the switches and ``steal_s`` count up since the process or the
+    machine began; ``steal_s`` and ``machine_s`` are of all processors together.
+    ``send_lag_sum_ns`` is over all requests sent, ``send_lag_max_ns`` and
+    ``loop_lag_max_ns`` are the worst since t0.
+    """
+
+    at_ns: int
+    processes: int
+    cpu_s: float | None
+    rss_bytes: int | None
+    fds: int | None
+    voluntary: int | None
+    involuntary: int | None
+    machine_s: float | None
+    steal_s: float | None
+    sent: int
+    in_flight: int
+    ended: int
+    send_lag_last_ns: int
+    send_lag_sum_ns: int
+    send_lag_max_ns: int
+    loop_lag_max_ns: int
+
+
+Sample = ServerSample | GpuAbout | GpuSample | GpuEvent | GpuEnd | ClientSample
 
 
 class SampleLog:

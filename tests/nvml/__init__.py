@@ -1,0 +1,66 @@
+"""A fake libnvidia-ml.so.1, compiled, and a process in which pynvml loads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["build", "environment", "watch"]
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+
+
+def build(folder: Path, *, v2: bool = True) -> Path:
+    """Compile the library into a folder of its own; skips where nothing compiles."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = [] if v2 else ["-DNO_V2"]
+    subprocess.run(
+        [
+            *(compiler, "-O1", "-Wall", "-Wextra", "-shared", "-fPIC", *flags),
+            *("-o", str(folder / "libnvidia-ml.so.1"), str(SOURCE)),
+        ],
+        check=True,
+        timeout=60,
+    )
+    return folder
+
+
+def environment(library: Path, scenario: Path) -> dict[str, str]:
+    """Lets a process find the fake library and the scenario it plays."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+    }
+    return {
+        **kept,
+        "LD_LIBRARY_PATH": str(library),
+        "LOADGEN_FAKE_NVML": str(scenario),
+    }
+
+
+def watch(
+    library: Path, scenario: Path, *, looks: int = 3, **variables: str
+) -> list[dict[str, Any]]:
+    """The samples of so many looks, taken by the real binding in its own process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.nvml", str(looks)],
+        env={**environment(library, scenario), **variables},
+        cwd=SOURCE.parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
