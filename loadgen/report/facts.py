@@ -220,6 +220,7 @@ class Facts(msgspec.Struct, frozen=True):
     client: Client = Client()
     findings: list[Finding] = []
     warmup: Warmup = Warmup()
+    telemetry: dict[str, Any] | None = None
     reconciliation: dict[str, Any] | None = None
 
 

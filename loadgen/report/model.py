@@ -25,6 +25,7 @@ from loadgen.report.facts import (
 )
 from loadgen.report.headline import headline, offered
 from loadgen.report.health import client_table
+from loadgen.report.inside import inside_table
 from loadgen.report.losses import layers_table, tenants_table
 from loadgen.report.numbers import count, share
 from loadgen.report.table import Table
@@ -113,6 +114,7 @@ def build(
         goodput_table(facts),
         layers_table(facts),
         tenants_table(facts),
+        inside_table(facts),
         client_table(facts),
     )
     return ReportModel(
