@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import shutil
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,7 +57,7 @@ class FromPlan:
         self.api = plan.protocol.name
         self.notes = plan.notes
         self.duration_ns = int(plan.arrivals["duration_ns"])
-        self.at_ns: Sequence[int] = plan.at_ns.tolist()
+        self.at_ns: Sequence[int] = array("q", plan.at_ns.tobytes())
         self.asked: dict[str, float | None] = {
             "rate_rps": plan.asked.rate_rps,
             "duration_s": plan.asked.duration_s,

@@ -19,7 +19,7 @@ import msgspec
 from loadgen.control.ask import ask
 from loadgen.model import TokenSource
 
-__all__ = ["PromptLengths", "count_locally", "count_on_server"]
+__all__ = ["MAX_PROMPTS", "PromptLengths", "count_locally", "count_on_server"]
 
 MAX_PROMPTS = 5_000
 MAX_BYTES = 64 << 20

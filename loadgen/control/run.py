@@ -6,8 +6,7 @@ import asyncio
 import os
 import platform
 import sys
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,12 @@ import msgspec
 from loadgen import __version__
 from loadgen.analysis.summary import Summary
 from loadgen.control.judging import Judge, client_facts, open_schedule
-from loadgen.control.lengths import PromptLengths, count_locally, count_on_server
+from loadgen.control.lengths import (
+    MAX_PROMPTS,
+    PromptLengths,
+    count_locally,
+    count_on_server,
+)
 from loadgen.control.limits import Limits
 from loadgen.control.offer import Offered, Snapshot, offer
 from loadgen.control.preflight import Found
@@ -158,11 +162,11 @@ class OfferedRun:
         await offer([config], lambda _: None)
 
     async def _lengths(self, schedule: Schedule) -> PromptLengths:
-        def bodies() -> list[bytes]:
-            return [schedule.body(i) for i in range(len(schedule))]
+        def bodies() -> Iterator[bytes]:
+            return map(schedule.body, range(len(schedule)))
 
         note = "too many prompts to ask the server"
-        if len(schedule) <= 5_000:
+        if len(schedule) <= MAX_PROMPTS:
             counted = await count_on_server(
                 self.server.session, bodies(), schedule.header.model
             )
@@ -171,14 +175,12 @@ class OfferedRun:
             note = counted
         if self.client.count_tokens is not None:
             return count_locally(bodies(), self.client.count_tokens)
-        planned = array(
-            "i", (schedule.entry(i).prompt_tokens for i in range(len(schedule)))
-        )
-        return PromptLengths(planned, TokenSource.ESTIMATE, note)
+        return PromptLengths(schedule.prompt_tokens, TokenSource.ESTIMATE, note)
 
     def _store_lengths(self, lengths: PromptLengths) -> PromptTokens:
         path = self.run.path / "prompt-tokens.bin"
-        path.write_bytes(lengths.tokens.tobytes())
+        with path.open("wb") as out:
+            lengths.tokens.tofile(out)
         return PromptTokens(path=str(path), source=lengths.source)
 
     def _manifest(self, schedule: Schedule, lengths: PromptLengths) -> Manifest:

@@ -131,20 +131,27 @@ def seal(header: Header, entries: Iterable[Entry], out: BinaryIO) -> Seal:
 
 
 class _Columns(NamedTuple):
-    """Where each request's line, body and end lie in the file, when it is due."""
+    """What is asked of each request without its line: 44 bytes a request.
+
+    ``line``, ``body`` and ``end`` are where those lie in the file.
+    """
 
     at_ns: array[int]
     line: array[int]
     body: array[int]
     end: array[int]
     group: array[int]
+    prompt_tokens: array[int]
+    max_tokens: array[int]
 
 
 class Schedule:
     """A loaded schedule, or one stripe of it; bodies stay where the file is.
 
     Request ``i`` of a stripe is request ``seq(i)`` of the whole. Made by ``load``.
-    ``requests`` and ``digest`` are those of the whole.
+    ``requests`` and ``digest`` are those of the whole. The columns ``at_ns``,
+    ``prompt_tokens`` and ``max_tokens`` (-1: the server's limit) are the entries',
+    to be had without reading them.
     """
 
     def __init__(
@@ -161,6 +168,8 @@ class Schedule:
         self.duration_ns = sealed.duration_ns
         self.groups = header.groups
         self.at_ns = columns.at_ns
+        self.prompt_tokens = columns.prompt_tokens
+        self.max_tokens = columns.max_tokens
         self._view = view
         self._columns = columns
         self._stripe = stripe
@@ -306,7 +315,7 @@ def _columns(
     view: memoryview, start: int, header: Header, stripe: tuple[int, int]
 ) -> _Columns:
     """Read the requests' lines from ``start`` on, those of the stripe only."""
-    columns = _Columns(array("q"), array("Q"), array("Q"), array("Q"), array("L"))
+    columns = _Columns(*(array(code) for code in "qQQQIii"))
     places = {name: place for place, name in enumerate(header.groups)}
     first, step = stripe
     at, before_ns = start, 0
@@ -320,9 +329,12 @@ def _columns(
                 if line[body - len(_BODY_KEY) : body] != _BODY_KEY:
                     raise ValueError("the body is not the end of the line")
                 columns.group.append(places[entry.group])
+                columns.prompt_tokens.append(entry.prompt_tokens)
+                limit = entry.max_tokens
+                columns.max_tokens.append(-1 if limit is None else limit)
             except KeyError as error:
                 raise UsageError(f"line {number + 2}: no group {error}") from None
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise UsageError(f"line {number + 2}: {error}") from None
             before_ns = entry.at_ns
             columns.at_ns.append(before_ns)
