@@ -201,6 +201,7 @@ class Run(msgspec.Struct, frozen=True):
 
     name: str = ""
     started_utc: str = ""
+    loadgen_version: str = ""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -220,7 +221,9 @@ class Facts(msgspec.Struct, frozen=True):
     client: Client = Client()
     findings: list[Finding] = []
     warmup: Warmup = Warmup()
+    output_tokens: Lengths = Lengths()
     telemetry: dict[str, Any] | None = None
+    definitions: dict[str, str] = {}
     reconciliation: dict[str, Any] | None = None
 
 
@@ -228,6 +231,10 @@ class Made(msgspec.Struct, frozen=True):
     """What the report shows of a manifest: where it went, by which command."""
 
     name: str = ""
+    started_utc: str = ""
+    loadgen_version: str = ""
+    python_version: str = ""
+    host: dict[str, Any] = {}
     command: list[str] = []
     target: dict[str, Any] = {}
     config: dict[str, Any] = {}

@@ -15,6 +15,7 @@ __all__ = [
     "NOT_FULLY_ISSUED",
     "headline",
     "offered",
+    "refused",
     "silent_queue",
     "slo_words",
 ]
@@ -68,7 +69,7 @@ def offered(facts: Facts) -> int:
     return facts.offered.requests or sum(facts.outcomes.values())
 
 
-def _refused(facts: Facts) -> int:
+def refused(facts: Facts) -> int:
     """Answers that said no, at whichever layer."""
     return sum(facts.outcomes.get(outcome, 0) for outcome in REFUSED)
 
@@ -80,7 +81,7 @@ def silent_queue(facts: Facts) -> bool:
         limit_s is not None
         and p95_s is not None
         and p95_s > 2 * limit_s
-        and not _refused(facts)
+        and not refused(facts)
     )
 
 

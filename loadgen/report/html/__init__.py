@@ -1,0 +1,1 @@
+"""The page: computed as sections first, then written as one file."""
