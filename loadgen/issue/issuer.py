@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import mmap
 import resource
 import time
 from array import array
@@ -19,11 +18,12 @@ from loadgen.issue.control import Control, LineReader
 from loadgen.issue.guard import StampGuard
 from loadgen.issue.journal import Journal, RecordFile
 from loadgen.issue.loop import Loop, Task
+from loadgen.issue.mapped import Mapped
 from loadgen.issue.pool import Pool
 from loadgen.issue.progress import SLOT, ProgressWriter
 from loadgen.issue.ready import readiness
 from loadgen.issue.stats import ConnectionStats, IssueStats
-from loadgen.plan.schedule import Schedule, load
+from loadgen.plan.schedule import load
 from loadgen.units import NS_PER_S
 from loadgen.wire.connection import Endpoint
 from loadgen.wire.http import RequestHead
@@ -53,7 +53,9 @@ class Issuer:
 
     def __init__(self, config: IssueConfig) -> None:
         self._config = config
-        self.schedule = _load_schedule(config.schedule_path, config.stripe)
+        self._mapped = _map(config.schedule_path)
+        self.schedule = load(self._mapped.data, stripe=config.stripe)
+        self._mapped.rewind()
         if config.api not in PROTOCOLS:
             raise UsageError(f"there is no api {config.api!r}")
         self._protocol = PROTOCOLS[config.api]
@@ -214,6 +216,8 @@ class Issuer:
         if self._guard is not None:
             self._guard.look()
         slots, loop = self._progress.slots, self._loop
+        if loop.offered < len(self.schedule):
+            self._mapped.passed(self.schedule.offset(loop.offered))
         slots[SLOT["loop_lag_max_ns"]] = loop.lag.max_ns
         slots[SLOT["draining"]] = loop.offered >= len(self.schedule) or bool(
             loop.stopped
@@ -287,13 +291,11 @@ class _Usage(NamedTuple):
         )
 
 
-def _load_schedule(path: str, stripe: tuple[int, int]) -> Schedule:
+def _map(path: str) -> Mapped:
     try:
-        with open(path, "rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:  # mmap refuses an empty file so
+        return Mapped(Path(path))
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read the schedule {path}: {error}") from error
-    return load(data, stripe=stripe)
 
 
 def _load_prompt_tokens(counts: PromptTokens) -> array[int]:

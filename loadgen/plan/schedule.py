@@ -185,6 +185,10 @@ class Schedule:
         columns = self._columns
         return _entry.decode(self._view[columns.line[index] : columns.end[index]])
 
+    def offset(self, index: int) -> int:
+        """Where in the file that request's line begins."""
+        return self._columns.line[index]
+
     def body(self, index: int) -> bytes:
         """The bytes to offer, exactly as they were sealed."""
         columns = self._columns
