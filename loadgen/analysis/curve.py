@@ -213,6 +213,7 @@ class RunPoint(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens_per_s: dict[str, float]
     drain_s: float | None
     preemptions: int | None
+    prefix_hit_rate: float | None
     engine_restarted: bool | None
     settle: Settle | None
 

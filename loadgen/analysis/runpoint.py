@@ -17,7 +17,7 @@ from loadgen.analysis.survival import survival
 from loadgen.model import Outcome
 from loadgen.units import NS_PER_S
 
-__all__ = ["EngineTold", "Place", "run_point"]
+__all__ = ["EngineTold", "Place", "engine_told", "run_point"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,22 @@ class EngineTold:
     """What the engine said of itself over the run; None: it did not say."""
 
     preemptions: int | None = None
+    prefix_hit_rate: float | None = None
     restarted: bool | None = None
+
+
+def engine_told(summary: Summary) -> EngineTold:
+    """What the run's telemetry holds of it."""
+    server = (summary.telemetry or {}).get("server") or {}
+    if server.get("status") != "ok":
+        return EngineTold()
+    counted = (server.get("series") or {}).get("preemptions") or {}
+    delta = counted.get("delta")
+    return EngineTold(
+        preemptions=None if delta is None else round(delta),
+        prefix_hit_rate=server.get("prefix_hit_rate"),
+        restarted=bool(server.get("restarts")),
+    )
 
 
 def run_point(
@@ -43,7 +58,7 @@ def run_point(
     summary: Summary,
     data: RunData,
     settle: Settle | None,
-    engine: EngineTold,
+    engine: EngineTold | None = None,
 ) -> RunPoint:
     """Take from a judged run what the curve needs of it.
 
@@ -52,8 +67,9 @@ def run_point(
         summary: the judgement.
         data: the run's records, for the quantiles of times that were cut.
         settle: how the engine was brought to rest before it.
-        engine: what the engine's metrics told.
+        engine: what the engine's metrics told; None: what the summary has of it.
     """
+    engine = engine or engine_told(summary)
     why_not = _why_not(summary, engine)
     latency = partial(survival, data, times_of(data), gaps_of(data))
     return RunPoint(
@@ -77,6 +93,7 @@ def run_point(
         output_tokens_per_s=summary.throughput.output_tokens_per_s_over_schedule,
         drain_s=_drain_s(data, summary.offered.duration_s),
         preemptions=engine.preemptions,
+        prefix_hit_rate=engine.prefix_hit_rate,
         engine_restarted=engine.restarted,
         settle=settle,
     )

@@ -24,6 +24,7 @@ __all__ = ["SweepFacts", "judge_sweep"]
 
 CLIENT_CODES = frozenset({"send_lag", "client_errors", "clock_step"})
 """Reasons of a run's verdict that lie on our own side."""
+NAMED = 4
 LEAST_ANSWERS = 10
 """A run should be so many times as long as an answer takes."""
 
@@ -106,14 +107,7 @@ def _verdict(facts: SweepFacts, curve: Sequence[Point]) -> Verdict:
 
 
 def _warnings(facts: SweepFacts, curve: Sequence[Point]) -> Iterator[Reason]:
-    for run in facts.runs:
-        if not run.usable:
-            yield Reason(
-                code="run_left_out",
-                text=f"the run of schedule {run.schedule + 1} at {run.rate_rps:g}/s "
-                f"is left out: {run.why_not}",
-                remedy=next((r.remedy for r in run.reasons), ""),
-            )
+    yield from _left_out(facts.runs)
     if facts.progress.status != "complete":
         yield Reason(
             code="not_complete",
@@ -138,13 +132,30 @@ def _warnings(facts: SweepFacts, curve: Sequence[Point]) -> Iterator[Reason]:
         )
 
 
+def _left_out(runs: Sequence[RunPoint]) -> Iterator[Reason]:
+    """One doubt for all runs that were left out for the same sort of reason."""
+    alike: dict[tuple[str, ...], list[RunPoint]] = {}
+    for run in runs:
+        if not run.usable:
+            alike.setdefault(tuple(r.code for r in run.reasons), []).append(run)
+    for out in alike.values():
+        named = [f"{run.rate_rps:g}/s schedule {run.schedule + 1}" for run in out]
+        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        yield Reason(
+            code="run_left_out",
+            text=f"{len(out)} of {len(runs)} runs are left out "
+            f"({', '.join(named[:NAMED])}{more}): {out[0].why_not}",
+            remedy=next((reason.remedy for reason in out[0].reasons), ""),
+        )
+
+
 def _not_settled(run: RunPoint) -> bool:
     return run.settle is not None and run.settle.how == "not empty"
 
 
 def _findings(facts: SweepFacts, curve: Sequence[Point], knee: Knee) -> Iterator[str]:
     below = knee.rate_rps or knee.at_least_rps or 0.0
-    for point in curve:
+    for point in (point for point in curve if point.runs):
         started = point.latency["e2e_s"].n_cut - point.latency["ttft_s"].n_cut
         if started > 0 and point.offered_rps <= below:
             yield (

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
 
 __all__ = ["takes_groups"]
 
 
-def takes_groups(verb: Callable[..., int]) -> Callable[..., int]:
+def takes_groups(
+    verb: Callable[..., int],
+    *,
+    without: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Callable[..., int]:
     """Let a verb take dataclasses whose fields are its flags.
 
     Typer sees one flat signature: each parameter annotated with a dataclass is
     replaced by that dataclass' fields; the rest stays as it is.
+
+    Args:
+        verb: the function behind the verb.
+        without: flags of the groups that this verb has not; they stay as they are.
+        defaults: what this verb takes where a flag is not given.
     """
+    own = dict(defaults or {})
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, type] = {}
     flat: list[inspect.Parameter] = []
@@ -28,11 +39,17 @@ def takes_groups(verb: Callable[..., int]) -> Callable[..., int]:
             continue
         assert isinstance(hint, type)
         groups[name] = hint
-        flat += _flags(hint)
+        flat += _flags(hint, without, own)
 
     def flattened(**values: Any) -> int:
         built = {
-            name: group(**{f.name: values.pop(f.name) for f in fields(group)})
+            name: group(
+                **{
+                    field.name: values.pop(field.name)
+                    for field in fields(group)
+                    if field.name in values
+                }
+            )
             for name, group in groups.items()
         }
         return verb(**values, **built)
@@ -44,7 +61,9 @@ def takes_groups(verb: Callable[..., int]) -> Callable[..., int]:
     return flattened
 
 
-def _flags(group: type) -> list[inspect.Parameter]:
+def _flags(
+    group: type, without: Collection[str], defaults: Mapping[str, Any]
+) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
@@ -52,8 +71,9 @@ def _flags(group: type) -> list[inspect.Parameter]:
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty
             if field.default is MISSING
-            else field.default,
+            else defaults.get(field.name, field.default),
             annotation=hints[field.name],
         )
         for field in fields(group)
+        if field.name not in without
     ]

@@ -11,6 +11,7 @@ from loadgen.cli.plan import plan
 from loadgen.cli.replay import replay
 from loadgen.cli.report import report
 from loadgen.cli.serve import serve
+from loadgen.cli.sweep import DEFAULTS, WITHOUT, sweep
 
 __all__ = ["add_verbs"]
 
@@ -20,6 +21,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(takes_groups(burst))
     app.command()(takes_groups(plan))
     app.command()(takes_groups(replay))
+    app.command()(takes_groups(sweep, without=WITHOUT, defaults=DEFAULTS))
     app.command()(takes_groups(report))
     app.command()(explain)
     app.command(
