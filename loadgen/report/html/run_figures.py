@@ -30,6 +30,7 @@ __all__ = ["ecdf_figures", "timeline_figure"]
 
 NAME_CELLS = 18
 TABLE_ROWS = 24
+MARKED = 60
 _LEVELS_HEIGHT = 96
 _TONES = {
     GOOD: Tone.GOOD,
@@ -141,7 +142,7 @@ def _open_panel(run: Reduced, tracks: Sequence[Track], x: Axis) -> Panel:
         (Tone.GOOD, Tone.ADMISSION),
         strict=False,
     ):
-        marks.append(Curve(track.points, track.label, tone, step=True, marked=True))
+        marks.append(Curve(track.points, track.label, tone, True, marked=_few(track)))
         peak = max(peak, track.peak)
     words = "Open requests (sent, not ended)"
     if not alone:
@@ -194,16 +195,21 @@ def _level_panels(tracks: Sequence[Track], x: Axis) -> Iterator[Panel]:
     kv = [track for track in tracks if track.term == "kv_usage"]
     if kv:
         y = Axis(0.0, 1.0, "share")
-        marks = [Curve(t.points, t.label, Tone.GOOD, marked=True) for t in kv]
+        marks = [Curve(t.points, t.label, Tone.GOOD, marked=_few(t)) for t in kv]
         yield Panel("KV cache in use", Chart(x, y, marks, 72))
     memory = [track for track in tracks if track.term == "memory"]
     if memory:
         y = Axis(0.0, top_above(max(track.peak for track in memory)), "gib")
         marks = [
-            Curve(t.points, t.label, group_tone(i), marked=True)
+            Curve(t.points, t.label, group_tone(i), marked=_few(t))
             for i, t in enumerate(memory)
         ]
         yield Panel("GPU memory in use", Chart(x, y, marks, 72))
+
+
+def _few(track: Track) -> bool:
+    """Whether each look can be marked."""
+    return len(track.points) <= MARKED
 
 
 def _fates_table(run: Reduced) -> Table:

@@ -10,13 +10,13 @@ CSS = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#59636e;--hair:#d9dee3;
 --wash:#f5f7f8;--good:#0072b2;--late:#6fb7e4;--admission:#c8500a;--gateway:#a8578b;
 --router:#d79a00;--provider:#8f8a1c;--failed:#3b4148;--network:#7c858f;--own:#b9c0c7;
---unknown:#98a1aa;--first:#0072b2;--second:#c8500a;--third:#00875f;--fourth:#a8578b;
+--unknown:#98a1aa;--first:#6a51a3;--second:#00875f;--third:#a87400;--fourth:#59636e;
 --plain:#59636e;--yes:#00694a;--no:#b3261e}
 @media screen and (prefers-color-scheme:dark){:root{--paper:#14171a;--ink:#e4e8eb;
 --soft:#9aa5b0;--hair:#343b42;--wash:#1c2125;--good:#4ba3dc;--late:#9ad0f2;
 --admission:#e8803f;--gateway:#cf8ab6;--router:#e3b341;--provider:#bdb84f;
---failed:#c9d1d9;--network:#8b949e;--own:#5b646d;--unknown:#6e7781;--first:#4ba3dc;
---second:#e8803f;--third:#3bb48c;--fourth:#cf8ab6;--plain:#9aa5b0;--yes:#4cc38a;
+--failed:#c9d1d9;--network:#8b949e;--own:#5b646d;--unknown:#6e7781;--first:#a996e0;
+--second:#3bb48c;--third:#d9a93a;--fourth:#9aa5b0;--plain:#9aa5b0;--yes:#4cc38a;
 --no:#ff8a80}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);

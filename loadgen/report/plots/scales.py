@@ -57,11 +57,13 @@ def ticks(axis: Axis, most: int) -> list[float]:
 
 def _even_ticks(axis: Axis, most: int) -> list[float]:
     step = step_above((axis.high - axis.low) / most)
-    if axis.kind == "count":
-        step = max(1.0, math.ceil(step))
-    while len(found := _multiples(axis, step)) > most:
+    while len(found := _multiples(axis, step)) > most or not _fits(step, axis):
         step = step_above(1.01 * step)
     return found or [axis.low]
+
+
+def _fits(step: float, axis: Axis) -> bool:
+    return axis.kind != "count" or step.is_integer()
 
 
 def _multiples(axis: Axis, step: float) -> list[float]:
