@@ -107,11 +107,18 @@ class Timeline:
         account = add_deltas(
             deltas
             for seen, one in folded
-            if one is not None and (deltas := engine_deltas(seen, one)) is not None
+            # what stands before the engine counts the same requests again
+            if one is not None and seen.layer == main.layer
+            if (deltas := engine_deltas(seen, one)) is not None
         )
         ours = _client_counts(data)
         gpu = gpu_seen(samples, self.watched.gpu, data)
-        main = msgspec.structs.replace(main, foreign_requests=_foreign(account, ours))
+        noticed = [one for seen in servers for one in seen.findings]
+        main = msgspec.structs.replace(
+            main,
+            foreign_requests=_foreign(account, ours),
+            findings=[*main.findings, *_against(account, ours)],
+        )
         telemetry = Telemetry(
             gpu=gpu,
             server=main,
@@ -130,7 +137,7 @@ class Timeline:
             ),
             findings=[
                 *(Finding(code="flaw", count=1, text=words) for words in self.flaws),
-                *(one for seen in (main, *telemetry.others) for one in seen.findings),
+                *noticed,
                 *gpu.findings,
                 *_silent_queue(data, scrapes),
             ],
@@ -174,10 +181,33 @@ def _client_counts(data: RunData) -> ClientCounts:
 
 
 def _foreign(account: EngineDeltas | None, ours: ClientCounts) -> int | None:
-    """Requests that the engine finished beyond all we sent; None: not known."""
+    """Requests finished beyond those of ours that could be; None: not known."""
     if account is None or account.success is None or account.resets:
         return None
-    return max(0, account.success - ours.sent)
+    return max(0, account.success - (ours.sent - ours.admission))
+
+
+def _against(account: EngineDeltas | None, ours: ClientCounts) -> Iterator[Finding]:
+    """Where the engine's count of finished requests cannot be of ours alone.
+
+    The account says so in its own words too, so these stay with the server.
+    """
+    foreign = _foreign(account, ours)
+    if foreign:
+        yield Finding(
+            code="not_exclusive_or_gateway_retries",
+            count=1,
+            text=f"it finished {foreign} requests that were not ours, or one of ours "
+            "more than once: its other numbers hold for all of them",
+        )
+    elif foreign is not None and account is not None and account.success is not None:
+        lacking = ours.ok - account.success
+        if lacking > 0:
+            yield Finding(
+                code="server_count_below_client",
+                count=1,
+                text=f"we have {lacking} whole answers more than it counts finished",
+            )
 
 
 def _moments(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from loadgen.analysis.counters import ENGINE_COUNTERS
 from loadgen.analysis.findings import Finding
 from loadgen.analysis.reconcile import EngineDeltas
 from loadgen.analysis.stats import Floats
@@ -21,6 +22,7 @@ from loadgen.telemetry.vocabulary import (
     Series,
     Term,
     Vocabulary,
+    base_name,
 )
 from loadgen.units import ns_to_s
 
@@ -142,7 +144,9 @@ def server_seen(
 
 def engine_deltas(seen: ServerSeen, scrapes: Scrapes) -> EngineDeltas | None:
     """The engine's account of the run; None where both ends were not seen."""
-    if seen.layer != "engine" or scrapes.before is None or scrapes.after is None:
+    if seen.engine not in ENGINE_COUNTERS:
+        return None
+    if scrapes.before is None or scrapes.after is None:
         return None
     success = seen.series.get("success")
     ranks = {
@@ -152,7 +156,7 @@ def engine_deltas(seen: ServerSeen, scrapes: Scrapes) -> EngineDeltas | None:
         if (label := point.labels.get("engine")) is not None
     }
     return EngineDeltas(
-        engine=seen.engine or "",
+        engine=seen.engine,
         success=_whole(success),
         admission_rejections=_whole(seen.series.get("admission_rejections")),
         aborted=_whole(seen.series.get("aborted")),
@@ -197,11 +201,15 @@ def _failure(samples: Sequence[ServerSample]) -> str:
 
 
 def _asked(scrapes: Scrapes, name: str) -> Seen | None:
-    """A series by its own name: a counter where it is named as one."""
+    """A series by its own name; the parser names every counter ``_total``."""
     selector = Selector.parse(name)
     if not scrapes.has(selector.name):
         return None
-    is_counter = name.partition("{")[0].endswith("_total")
+    is_counter = any(
+        base_name(point.name) == selector.name and point.name.endswith("_total")
+        for sample in scrapes.good
+        for point in sample.points
+    )
     kind: Kind = "counter" if is_counter else "gauge"
     return scrapes.seen_of(Series(name), Term(kind, ""))
 

@@ -202,7 +202,10 @@ class Device:
         if any(pid > PID_MAX or used < _MIB for pid, used in known.items()):
             self.refused["processes"] = "not plausible: binding and driver differ"
             return None
-        return known or None
+        if told and not known:
+            self.refused["processes"] = "listed without their memory"
+            return None
+        return known
 
 
 _ABOUT = ("index", "logical", "uuid", "name", "mig", "slice_of")

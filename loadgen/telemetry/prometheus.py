@@ -7,8 +7,8 @@ for it, and nothing waits longer than one limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol
 
 import aiohttp
 
@@ -18,7 +18,7 @@ from loadgen.telemetry.pace import next_tick_ns
 from loadgen.telemetry.samples import SampleLog, ServerSample
 from loadgen.units import NS_PER_MS, NS_PER_S
 
-__all__ = ["LIMIT_S", "PERIOD_NS", "Metrics", "ServerSampler"]
+__all__ = ["LIMIT_S", "PERIOD_NS", "Metrics", "ServerSampler", "status_words"]
 
 PERIOD_NS = 500 * NS_PER_MS
 LIMIT_S = 2.0
@@ -97,7 +97,7 @@ class Metrics:
             self.url, headers=self._headers, allow_redirects=False
         ) as response:
             if response.status != 200:
-                raise NotMetricsError(_refusal(response))
+                raise NotMetricsError(status_words(response.status))
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
@@ -110,10 +110,11 @@ class Metrics:
         return await asyncio.to_thread(read_page, bytes(body), content_type, wanted)
 
 
-def _refusal(response: aiohttp.ClientResponse) -> str:
-    if 300 <= response.status < 400:
-        return f"a redirect ({response.status})"
-    return _WORDS.get(response.status, f"status {response.status}")
+def status_words(status: int) -> str:
+    """Why an answer with this HTTP status holds no metrics."""
+    if 300 <= status < 400:
+        return f"a redirect ({status})"
+    return _WORDS.get(status, f"status {status}")
 
 
 def _failure(error: Exception) -> str:
@@ -122,13 +123,33 @@ def _failure(error: Exception) -> str:
     return f"no answer ({type(error).__name__})"
 
 
-class ServerSampler:
-    """All addresses of a run: before t0, on the grid, and after the drain."""
+class Source(Protocol):
+    """Whatever can be asked for a scrape."""
 
-    def __init__(self, sources: Sequence[Metrics], log: SampleLog, clock: Clock):
+    async def scrape(self, phase: Phase) -> ServerSample: ...
+
+
+class ServerSampler:
+    """All addresses of a run: before t0, on the grid, and after the drain.
+
+    Args:
+        sources: the addresses.
+        log: where samples go.
+        clock: CLOCK_MONOTONIC, or a test's.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        log: SampleLog,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._sources = sources
         self._log = log
         self._clock = clock
+        self._sleep = sleep
         self._following: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
@@ -145,15 +166,15 @@ class ServerSampler:
         await asyncio.gather(*self._following, return_exceptions=True)
         await asyncio.gather(*(self._settled(s, "after") for s in self._sources))
 
-    async def _follow(self, source: Metrics) -> None:
+    async def _follow(self, source: Source) -> None:
         origin_ns = self._clock.now_ns()
         while True:
             now_ns = self._clock.now_ns()
             tick_ns = next_tick_ns(now_ns, origin_ns, PERIOD_NS)
-            await asyncio.sleep((tick_ns - now_ns) / NS_PER_S)
+            await self._sleep((tick_ns - now_ns) / NS_PER_S)
             self._log.add(await source.scrape("run"))
 
-    async def _settled(self, source: Metrics, phase: Phase) -> None:
+    async def _settled(self, source: Source, phase: Phase) -> None:
         """Ask until two answers are alike: counters follow the answers a step behind.
 
         A server that others use too never settles; the last answer stands then.
@@ -161,7 +182,7 @@ class ServerSampler:
         last = await source.scrape(phase)
         deadline_ns = last.at_ns + int(SETTLE_LIMIT_S * NS_PER_S)
         while last.status == "ok" and self._clock.now_ns() < deadline_ns:
-            await asyncio.sleep(SETTLE_STEP_S)
+            await self._sleep(SETTLE_STEP_S)
             next_one = await source.scrape(phase)
             settled = next_one.points == last.points
             if next_one.status == "ok":

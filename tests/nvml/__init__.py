@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+
+from loadgen.telemetry.samples import Sample
 
 __all__ = ["build", "environment", "watch"]
 
@@ -51,7 +53,7 @@ def environment(library: Path, scenario: Path) -> dict[str, str]:
 
 def watch(
     library: Path, scenario: Path, *, looks: int = 3, **variables: str
-) -> list[dict[str, Any]]:
+) -> list[Sample]:
     """The samples of so many looks, taken by the real binding in its own process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.nvml", str(looks)],
@@ -63,4 +65,6 @@ def watch(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    any_sample: Any = Sample
+    decode = msgspec.json.Decoder(any_sample).decode
+    return [decode(line) for line in done.stdout.splitlines()]
