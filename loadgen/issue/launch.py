@@ -96,6 +96,8 @@ class Issuing:
             IssuingError: it died and had no progress block.
         """
         line = await self._line()
+        # asyncio does not call a process ended while our end of its input is open.
+        self._hang_up()
         await self._process.wait()
         if line is not None:
             return msgspec.json.decode(line, type=IssueStats)
