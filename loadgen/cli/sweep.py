@@ -22,8 +22,9 @@ _SWEEP = "What is swept"
 
 WITHOUT = ("rate", "rate_end", "on", "off", "time_unit", "time_scale")
 """Flags of a single run that a sweep has not."""
-DEFAULTS = {"drain": "1m"}
-"""An overloaded run would drain for long; requests cut by it are told as such."""
+DEFAULTS = {"drain": "1m", "warmup": 4}
+"""An overloaded run would drain for long, and requests cut by it are told as such;
+the warm-up comes once, before the first run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

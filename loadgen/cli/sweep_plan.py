@@ -37,7 +37,7 @@ from loadgen.control.rates import (
 from loadgen.errors import RunDirError, UsageError, naming
 from loadgen.units import parse_duration_ns, parse_rate_rps
 
-__all__ = ["Asked", "Asking", "course_of", "make_sweep_plan", "resumed"]
+__all__ = ["Asked", "Asking", "course_of", "kept_flags", "make_sweep_plan", "resumed"]
 
 _AUTO = "auto"
 _GROUPS = {
@@ -109,7 +109,7 @@ def make_sweep_plan(
         overload=what.overload,
         settle_ns=settle_ns,
         expected=expected,
-        flags=_kept(asked),
+        flags=kept_flags(asked),
     )
     return Asking(plan=plan, takes_ns=found.takes_ns)
 
@@ -167,7 +167,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _kept(asked: Asked) -> dict[str, dict[str, Any]]:
+def kept_flags(asked: Asked) -> dict[str, dict[str, Any]]:
     """The flags as the journal keeps them: of headers no more than the names."""
     groups: tuple[Any, ...] = (
         *(asked.what, asked.plan, asked.to),
@@ -187,21 +187,19 @@ def _kept(asked: Asked) -> dict[str, dict[str, Any]]:
     return kept
 
 
-def resumed(given: Asked, plan: SweepPlan) -> Asked:
+def resumed(given: Asked, kept: Mapping[str, Mapping[str, Any]]) -> Asked:
     """The flags that a sweep began with; what may be given anew is taken from now.
 
     Args:
         given: the flags beside ``--resume``.
-        plan: of the sweep.
+        kept: what ``kept_flags`` kept of the first ones.
 
     Raises:
         UsageError: a flag that would change the sweep, or a header that it had is
             not given again.
         RunDirError: the journal's flags are none of this version.
     """
-    flags = {
-        name: _read(kind, plan.flags.get(name, {})) for name, kind in _GROUPS.items()
-    }
+    flags = {name: _read(kind, kept.get(name, {})) for name, kind in _GROUPS.items()}
     told: TargetFlags = flags["to"]
     wanted = set(told.header or ())
     names = {line.partition(":")[0] for line in given.to.header or ()}

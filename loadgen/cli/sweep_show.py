@@ -9,6 +9,7 @@ from typing import TextIO
 import msgspec
 
 from loadgen.analysis.curve import SweepSummary
+from loadgen.analysis.variants import VariantsSummary
 from loadgen.cli.options import OutputFlags
 from loadgen.cli.show import Show, screen_of
 from loadgen.cli.sweep_plan import Asking
@@ -62,8 +63,9 @@ class SweepShow:
         for line in _plan_lines(asking, schedules):
             self.note(line)
 
-    def folder(self, folder: Path) -> None:
-        self.note(f"results go to {folder}; go on after a break with --resume {folder}")
+    def folder(self, folder: Path, resume: Path) -> None:
+        """Where the results go, and what to name to go on after a break."""
+        self.note(f"results go to {folder}; go on after a break with --resume {resume}")
 
     def progress(self, state: State, planned: int) -> None:
         """One line a run that ended."""
@@ -86,6 +88,16 @@ class SweepShow:
             from loadgen.report.curve import sweep_text
 
             self._result.write(sweep_text(summary, screen_of(self._result)))
+        self._result.flush()
+
+    def variants(self, summary: VariantsSummary) -> None:
+        """All variants, as JSON alone or side by side."""
+        if self._output.json_:
+            self._result.write(encode_sweep(summary).decode())
+        else:
+            from loadgen.report.variants import variants_text
+
+            self._result.write(variants_text(summary, screen_of(self._result)))
         self._result.flush()
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,15 +66,16 @@ def conduct_sweep(asked: Asked) -> int:
     Returns:
         The exit code; results are saved whatever it is.
     """
-    if asked.what.variants is not None:
-        from loadgen.cli.variants import conduct_variants
+    from loadgen.cli.variants import FLAGS_NAME, conduct_variants
 
+    folder = asked.what.resume
+    several = folder is not None and (folder / FLAGS_NAME).is_file()
+    if several or asked.what.variants is not None:
         return conduct_variants(asked)
     show = SweepShow(asked.output, sys.stdout, sys.stderr)
-    folder = asked.what.resume
     journal = None if folder is None else Journal.open(folder)
     if journal is not None:
-        asked = resumed(asked, journal.state.plan)
+        asked = resumed(asked, journal.state.plan.flags)
     subject = Subject(standin=read_standin(asked.what.standin))
     if asked.output.dry_run:
         asking, schedules = plan_of(asked, subject)
@@ -175,7 +176,7 @@ async def sweep_once(
             journal = _created(asking.plan, out)
         else:
             journal.add(Resumed(at_utc=_utc()))
-        show.folder(journal.folder)
+        show.folder(journal.folder, out if subject.name else journal.folder)
         journal.add(_met(bench, asked))
         offerer = _OnBench(asked, schedules, read, bench, journal, show)
 
@@ -242,6 +243,7 @@ class _OnBench:
         self._journal = journal
         self._show = show
         self._clock = MonotonicClock()
+        self._warm = False
         telemetry = bench.telemetry
         self._queue = EngineQueue(
             telemetry.sources, load_vocabulary(), telemetry.watched.metrics_note
@@ -292,11 +294,13 @@ class _OnBench:
         config: dict[str, object],
     ) -> Made:
         asked = self._asked
+        how = replace(asked.how, warmup=0) if self._warm else asked.how
+        self._warm = True
         return await offer_once(
             source,
             self._bench,
             self._read,
-            asked.how,
+            how,
             judge_by(asked.evidence, self._read.slo, from_now=True),
             self._show.of_run(),
             out=self._journal.folder,

@@ -28,7 +28,7 @@ from loadgen.report.table import NAME_CELLS, Column, Row, Table
 from loadgen.report.terminal import drawn
 from loadgen.report.words import basis_tag, layer_words, plural
 
-__all__ = ["sweep_tables", "sweep_text"]
+__all__ = ["lost_share", "quantile_cell", "sweep_tables", "sweep_text"]
 
 BAR_CELLS = 14
 GROUPS_SHOWN = 6
@@ -99,7 +99,7 @@ def curve_table(summary: SweepSummary, screen: Screen) -> Table:
                     percent(good.ratio),
                     interval(good.ci95),
                     good_rate,
-                    percent(_lost(point)),
+                    percent(lost_share(point)),
                     f"{point.runs}/{point.runs + point.left_out}",
                 ),
             )
@@ -134,7 +134,8 @@ def _bar(ratio: float | None, screen: Screen) -> str:
     return filled * full + empty * (BAR_CELLS - full)
 
 
-def _lost(point: Point) -> float | None:
+def lost_share(point: Point) -> float | None:
+    """Requests that any layer lost, of all offered; None where nothing was."""
     offered = point.goodput.offered
     return sum(s.count for s in point.shed.values()) / offered if offered else None
 
@@ -166,11 +167,11 @@ def _latency_table(curve: Sequence[Point]) -> Table:
             Row(
                 rate(point.offered_rps),
                 (
-                    _quantile(point.latency, "ttft_s", "p50"),
-                    _quantile(point.latency, "ttft_s", "p95", interval_too=True),
-                    _quantile(point.latency, "itl_s", "p50"),
-                    _quantile(point.latency, "itl_s", "p99"),
-                    _quantile(point.latency, "e2e_s", "p50"),
+                    quantile_cell(point.latency, "ttft_s", "p50"),
+                    quantile_cell(point.latency, "ttft_s", "p95", interval_too=True),
+                    quantile_cell(point.latency, "itl_s", "p50"),
+                    quantile_cell(point.latency, "itl_s", "p99"),
+                    quantile_cell(point.latency, "e2e_s", "p50"),
                 ),
             )
             for point in curve
@@ -179,9 +180,10 @@ def _latency_table(curve: Sequence[Point]) -> Table:
     )
 
 
-def _quantile(
+def quantile_cell(
     latency: Mapping[str, object], name: str, level: str, *, interval_too: bool = False
 ) -> str:
+    """A quantile for a table, or what it is longer than where it was not reached."""
     quantiles = latency.get(name)
     if quantiles is None:
         return NOTHING
@@ -218,7 +220,9 @@ def _group_table(summary: SweepSummary, names: Sequence[str]) -> Table:
 def _group_cell(part: Part | None) -> str:
     if part is None:
         return NOTHING
-    return f"{percent(part.goodput.ratio)}, {_quantile(part.latency, 'ttft_s', 'p95')}"
+    return (
+        f"{percent(part.goodput.ratio)}, {quantile_cell(part.latency, 'ttft_s', 'p95')}"
+    )
 
 
 def _knee_table(summary: SweepSummary, names: Sequence[str]) -> Table:
