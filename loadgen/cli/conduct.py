@@ -15,6 +15,7 @@ from typing import Any
 
 from loadgen.analysis.summary import Summary
 from loadgen.cli.bench import Bench, Read, reach, read_flags
+from loadgen.cli.capacity import check_capacity
 from loadgen.cli.evidence import judge_by
 from loadgen.cli.options import (
     EvidenceFlags,
@@ -56,7 +57,7 @@ def conduct(
         show.note(f"note: {note}")
     check_machine(source, read, how, show)
     if output.dry_run:
-        _dry_run(source, show)
+        _dry_run(source, read, how, show)
         return ExitCode.OK
     return asyncio.run(_conduct(source, read, to, how, judge, output, show))
 
@@ -88,10 +89,11 @@ def check_machine(source: Source, read: Read, how: OfferFlags, show: Show) -> No
         )
 
 
-def _dry_run(source: Source, show: Show) -> None:
+def _dry_run(source: Source, read: Read, how: OfferFlags, show: Show) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schedule.jsonl"
         source.write(path, source.model or "MODEL")
+        check_capacity(path, read.slo, how, show.note)
         show.plan(path, model_known=source.model is not None)
 
 
@@ -156,13 +158,22 @@ async def offer_once(
         out: the folder that the run's folder is made in.
         name: the run's.
         config: what else the manifest keeps.
-        begun: told of the folder as soon as it is there.
+        begun: told of the folder before anything is sent.
+
+    Raises:
+        UsageError: it does not fit this machine, and that was to be refused.
     """
     started = datetime.now(UTC)
     run = RunDir.create(out, name, started)
-    begun(run)
     with io_errors("write", run.schedule_path):
         source.write(run.schedule_path, bench.model)
+    try:
+        check_capacity(run.schedule_path, read.slo, how, show.note)
+    except UsageError:
+        run.schedule_path.unlink()
+        run.path.rmdir()
+        raise
+    begun(run)
     offered_run = OfferedRun(
         run=run,
         server=bench.server,

@@ -276,6 +276,14 @@ class OfferFlags:
             rich_help_panel=_LIMITS,
         ),
     ] = 1
+    strict: Annotated[
+        bool,
+        Option(
+            "--strict",
+            help="Refuse a schedule beyond what `loadgen calibrate` measured here.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = False
     fresh_connections: Annotated[
         bool,
         Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from loadgen.cli.burst import burst
+from loadgen.cli.calibrate import calibrate
 from loadgen.cli.explain import explain
 from loadgen.cli.params import takes_groups
 from loadgen.cli.plan import plan
@@ -23,6 +24,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(takes_groups(replay))
     app.command()(takes_groups(sweep, without=WITHOUT, defaults=DEFAULTS))
     app.command()(takes_groups(report))
+    app.command()(calibrate)
     app.command()(explain)
     app.command(
         context_settings={
