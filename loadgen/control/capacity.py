@@ -141,7 +141,7 @@ class Demand(NamedTuple):
         at_ns: due times.
         peak_rps: most requests due within one second.
         streams: most streams in flight if the server writes a token every 10 ms.
-        tokens_per_s: what those streams bring.
+        tokens_per_s: most tokens that those streams bring within one second.
     """
 
     at_ns: NDArray[np.int64]
@@ -206,13 +206,16 @@ def demand_of(schedule: Schedule) -> Demand:
     tokens = np.frombuffer(schedule.max_tokens, np.int32).astype(np.int64)
     tokens[tokens < 0] = UNSAID_TOKENS
     within = np.searchsorted(at_ns, at_ns + NS_PER_S) - np.arange(at_ns.size)
-    ended = np.searchsorted(np.sort(at_ns + tokens * ITL_NS), at_ns, side="right")
-    streams = int((np.arange(1, at_ns.size + 1) - ended).max())
+    when_ns = np.concatenate([at_ns, at_ns + tokens * ITL_NS])
+    order = np.argsort(when_ns, kind="stable")
+    when_ns, open_ = when_ns[order], np.cumsum(np.where(order < at_ns.size, 1, -1))
+    so_far = np.concatenate([[0], np.cumsum(open_[:-1] * np.diff(when_ns))]) / ITL_NS
+    later = np.interp(when_ns + NS_PER_S, when_ns, so_far)
     return Demand(
         at_ns=at_ns,
         peak_rps=int(within.max()),
-        streams=streams,
-        tokens_per_s=streams * NS_PER_S / ITL_NS,
+        streams=int(open_.max()),
+        tokens_per_s=float((later - so_far).max()),
     )
 
 
