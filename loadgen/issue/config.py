@@ -55,6 +55,7 @@ class IssueConfig(
         secrets: strings that must never reach a record, though a server echo them.
         request_id_prefix: what every X-Request-Id begins with.
         stripe: (i, n): requests i, i + n, i + 2n, … are ours.
+        cut: the schedule and the prompt lengths hold these alone.
         connect_ns: from start until a request can be sent.
         idle_ns: without a byte in either direction.
         total_ns: from start to end.
@@ -81,6 +82,7 @@ class IssueConfig(
     secrets: list[str] = []
     request_id_prefix: str
     stripe: tuple[int, int] = (0, 1)
+    cut: bool = False
     connect_ns: int = 10 * NS_PER_S
     idle_ns: int = 120 * NS_PER_S
     total_ns: int = 600 * NS_PER_S

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadgen.errors import UsageError
 from loadgen.issue.ahead import open_ahead
 from loadgen.issue.attempt import Attempt, Lane, Limits, Offer
-from loadgen.issue.config import IssueConfig, PromptTokens
+from loadgen.issue.config import IssueConfig
 from loadgen.issue.control import Control, LineReader
 from loadgen.issue.guard import StampGuard
 from loadgen.issue.journal import Journal, RecordFile
@@ -54,7 +54,7 @@ class Issuer:
     def __init__(self, config: IssueConfig) -> None:
         self._config = config
         self._mapped = _map(config.schedule_path)
-        self.schedule = load(self._mapped.data, stripe=config.stripe)
+        self.schedule = load(self._mapped.data, stripe=config.stripe, cut=config.cut)
         self._mapped.rewind()
         if config.api not in PROTOCOLS:
             raise UsageError(f"there is no api {config.api!r}")
@@ -71,7 +71,7 @@ class Issuer:
         self._journal = Journal(
             self._file,
             self._progress.slots,
-            _load_prompt_tokens(config.prompt_tokens),
+            _load_prompt_tokens(config),
             config.prompt_tokens.source,
         )
         self._ready = readiness(time.monotonic_ns)
@@ -298,14 +298,16 @@ def _map(path: str) -> Mapped:
         raise UsageError(f"cannot read the schedule {path}: {error}") from error
 
 
-def _load_prompt_tokens(counts: PromptTokens) -> array[int]:
-    tokens = array("i")
-    if counts.path is not None:
+def _load_prompt_tokens(config: IssueConfig) -> array[int]:
+    """The lengths of our share, in its order."""
+    tokens, path = array("i"), config.prompt_tokens.path
+    if path is not None:
         try:
-            tokens.frombytes(Path(counts.path).read_bytes())
+            tokens.frombytes(Path(path).read_bytes())
         except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {counts.path}: {error}") from error
-    return tokens
+            raise UsageError(f"cannot read {path}: {error}") from error
+    part, parts = config.stripe
+    return tokens if config.cut else tokens[part::parts]
 
 
 def _endpoint(config: IssueConfig, *, stamped: bool) -> Endpoint:

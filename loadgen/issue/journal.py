@@ -68,7 +68,8 @@ class Journal:
     Args:
         file: where records go.
         slots: the progress block.
-        prompt_tokens: counts made before t0 by seq, -1 unknown; may be empty.
+        prompt_tokens: counts made before t0, in the order of our share, -1
+            unknown; may be empty.
         prompt_tokens_source: how they were counted.
 
     Attributes:
@@ -234,8 +235,9 @@ class Journal:
         """The best count there is: the server's, one made before t0, our plan's."""
         if facts.prompt_tokens is not None:
             return facts.prompt_tokens, facts.prompt_tokens_source
-        if offer.seq < len(self._prompt_tokens) and self._prompt_tokens[offer.seq] >= 0:
-            return self._prompt_tokens[offer.seq], self._prompt_tokens_source
+        place, counts = offer.place, self._prompt_tokens
+        if place < len(counts) and counts[place] >= 0:
+            return counts[place], self._prompt_tokens_source
         if offer.planned_prompt_tokens is not None:
             return offer.planned_prompt_tokens, TokenSource.ESTIMATE
         return None, TokenSource.UNKNOWN
@@ -245,7 +247,7 @@ class Journal:
         self.end_ns = max(self.end_ns, record.end_ns or 0)
         slots = self._slots
         slots[_ENDED] += 1
-        slots[SLOT[f"outcome_{record.outcome}"]] += 1
+        slots[_OUTCOME[record.outcome]] += 1
         slots[_BYTES] += record.bytes_received
         if record.token_exact:
             self.tokens += len(record.token_exact)
@@ -297,6 +299,7 @@ _LAG_MAX = SLOT["send_lag_max_ns"]
 _TTFT_COUNT = SLOT["ttft_count"]
 _TTFT_SUM = SLOT["ttft_sum_ns"]
 _TTFT_LAST = SLOT["ttft_last_ns"]
+_OUTCOME = {outcome: SLOT[f"outcome_{outcome}"] for outcome in Outcome}
 
 
 def _nothing() -> None:

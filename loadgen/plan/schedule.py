@@ -213,6 +213,7 @@ def load(
     *,
     verify: bool = True,
     stripe: tuple[int, int] = (0, 1),
+    cut: bool = False,
 ) -> Schedule:
     """Open a sealed schedule; the data must outlive it.
 
@@ -220,6 +221,7 @@ def load(
         data: the whole file.
         verify: compute the digest; False trusts the seal (another process did).
         stripe: ``(k, n)`` keeps the requests k, k + n, k + 2n, …
+        cut: the file holds these requests alone, see ``plan.cut``.
 
     Raises:
         UsageError: no schedule, one of another version, truncated, or changed since
@@ -233,8 +235,9 @@ def load(
         digest = f"sha256:{hashlib.sha256(view[:seal_start]).hexdigest()}"
         if digest != sealed.seal:
             raise _changed(view, header, body_start, seal_start, digest, sealed)
-    columns = _columns(view[:seal_start], body_start, header, stripe)
-    expected = len(range(stripe[0], sealed.requests, stripe[1]))
+    kept = (0, 1) if cut else stripe
+    columns = _columns(view[:seal_start], body_start, header, kept)
+    expected = len(range(kept[0], sealed.requests, kept[1]))
     if len(columns.at_ns) != expected:
         raise UsageError(
             f"the schedule holds {len(columns.at_ns)} requests, its seal {expected}"
