@@ -25,6 +25,8 @@ def plan(
     from loadgen.cli.planning import make_plan, write_schedule
     from loadgen.errors import UsageError
 
+    if out.exists() and not out.is_file():  # a device must not be put aside
+        raise UsageError(f"--out {out} is no regular file")
     decided = make_plan(flags, endpoint)
     model = flags.model or "stand-in"
     part = out.with_name(f"{out.name}.part")
