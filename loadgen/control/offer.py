@@ -8,17 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from loadgen.issue.config import IssueConfig
-from loadgen.issue.launch import Issuing, start
+from loadgen.issue.engine import LOCAL, Engine, HostClock, Issues
 from loadgen.issue.progress import NAMES, ProgressReader, create
 from loadgen.issue.stats import IssueStats
-from loadgen.units import NS_PER_MS
 
 __all__ = ["Offered", "Snapshot", "offer"]
-
-LEAD_NS = 50 * NS_PER_MS  # every issuer must have heard of t0 before t0
-TICK_S = 0.25
 
 Snapshot = dict[str, int]
 """The issuers' counters by the names of ``issue.progress.NAMES``."""
@@ -26,18 +23,25 @@ Snapshot = dict[str, int]
 _MAXIMA = {"send_lag_max_ns", "loop_lag_max_ns", "draining", "t0_ns", "ttft_last_ns"}
 
 
-class Offered:
-    """What came of offering: each issuer's account, and whether a person stopped it."""
+class Offered(NamedTuple):
+    """What came of offering.
 
-    def __init__(self, stats: list[IssueStats], interrupts: int) -> None:
-        self.stats = stats
-        self.interrupts = interrupts
+    Attributes:
+        stats: each issuer's account.
+        interrupts: how often a person said stop.
+        clocks: of hosts that do not share ours.
+    """
+
+    stats: list[IssueStats]
+    interrupts: int
+    clocks: list[HostClock]
 
 
 async def offer(
     configs: Sequence[IssueConfig],
     on_tick: Callable[[Snapshot], None],
     on_start: Callable[[int, list[int]], None] = lambda _t0_ns, _pids: None,
+    engine: Engine = LOCAL,
 ) -> Offered:
     """Offer the configs' stripes from one common t0 until all have ended.
 
@@ -46,28 +50,29 @@ async def offer(
     Args:
         configs: one a process; their ``progress_path`` is made here.
         on_tick: called some four times a second with all counters summed.
-        on_start: called once, when t0 (on CLOCK_MONOTONIC) is set, with the
-            issuers' process ids.
+        on_start: called once, when t0 (on CLOCK_MONOTONIC) is set, with the ids of
+            the issuers on this machine.
+        engine: where they run.
     """
     for config in configs:
         if config.progress_path is not None:
             create(Path(config.progress_path))
-    issuing = await asyncio.gather(*(start(config) for config in configs))
+    issuing = await engine.start(configs)
     try:
         await asyncio.gather(*(one.ready() for one in issuing))
-        t0_ns = time.monotonic_ns() + LEAD_NS
-        for one in issuing:
-            await one.go(t0_ns)
-        on_start(t0_ns, [one.pid for one in issuing])
-        return await _watch(issuing, configs, on_tick)
+        t0_ns = time.monotonic_ns() + engine.lead_ns
+        await asyncio.gather(*(one.go(t0_ns) for one in issuing))
+        on_start(t0_ns, [one.pid for one in issuing if one.pid is not None])
+        return await _watch(issuing, configs, on_tick, engine.tick_s)
     finally:
         await asyncio.gather(*(one.end() for one in issuing))
 
 
 async def _watch(
-    issuing: Sequence[Issuing],
+    issuing: Sequence[Issues],
     configs: Sequence[IssueConfig],
     on_tick: Callable[[Snapshot], None],
+    tick_s: float,
 ) -> Offered:
     readers = [
         ProgressReader(Path(config.progress_path))
@@ -85,12 +90,13 @@ async def _watch(
     ended = asyncio.gather(*(one.wait() for one in issuing))
     with _signals_to(interrupted):
         while not ended.done():
-            await asyncio.wait([ended], timeout=TICK_S)
+            await asyncio.wait([ended], timeout=tick_s)
             if readers:
                 on_tick(_summed([reader.read() for reader in readers]))
     for reader in readers:
         reader.close()
-    return Offered(ended.result(), interrupts)
+    clocks = [one.clock for one in issuing if one.clock is not None]
+    return Offered(ended.result(), interrupts, clocks)
 
 
 def _summed(blocks: Sequence[Snapshot]) -> Snapshot:

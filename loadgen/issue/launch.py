@@ -15,7 +15,14 @@ from loadgen.issue.config import IssueConfig, encode_config
 from loadgen.issue.progress import read_once
 from loadgen.issue.stats import ConnectionStats, IssueStats, Quantiles
 
-__all__ = ["Issuing", "IssuingError", "Ready", "start", "which_process"]
+__all__ = [
+    "Issuing",
+    "IssuingError",
+    "Ready",
+    "posthumous",
+    "start",
+    "which_process",
+]
 
 _END_S = 2.0
 
@@ -53,6 +60,9 @@ class Issuing:
         self._config = config
         self._said: Ready | None = None
         self._complaint = asyncio.create_task(_tail(process.stderr))
+
+    clock = None
+    """It shares our clock: see ``engine.Issues``."""
 
     @property
     def pid(self) -> int:
@@ -104,7 +114,7 @@ class Issuing:
         died = await self._obituary()
         if self._config.progress_path is None:
             raise IssuingError(died)
-        return _posthumous(self._config, died)
+        return posthumous(self._config, died)
 
     async def end(self) -> None:
         """Make sure that it is gone; nothing happens if it already is."""
@@ -184,7 +194,8 @@ async def _tail(stream: asyncio.StreamReader | None) -> str:
     return kept.decode("utf-8", "replace")
 
 
-def _posthumous(config: IssueConfig, died: str) -> IssueStats:
+def posthumous(config: IssueConfig, died: str) -> IssueStats:
+    """The account of a process that gave none, by what its progress block holds."""
     assert config.progress_path is not None
     left = read_once(Path(config.progress_path))
     unknown = Quantiles(
