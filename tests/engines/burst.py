@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Run", "Running", "burst", "bursting", "takes"]
+__all__ = ["Run", "Running", "burst", "bursting"]
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
 LIMIT_S = 240.0
@@ -89,18 +89,6 @@ class Running:
         [requests] = self._out.rglob("requests.jsonl")
         records = [json.loads(line) for line in requests.read_text().splitlines()]
         return Run(self._process.returncode, json.loads(printed), records, said)
-
-
-def takes(flag: str) -> bool:
-    """Whether ``loadgen burst`` has this flag."""
-    told = subprocess.run(
-        [str(LOADGEN), "burst", "--help"],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    return flag in told.stdout
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -36,6 +37,9 @@ LLAMACPP_START_S = 60
 VLLM_START_S = 240
 ROUTER_START_S = 30
 END_S = 5.0
+# Below the range of Linux for outgoing connections.
+SERVER_PORTS = (20_000, 32_000)
+PORTS = (15_000, 32_000)
 
 
 class Launch(NamedTuple):
@@ -80,10 +84,10 @@ class Server:
         """Signal the process that answers HTTP, and no other."""
         self._process.send_signal(sign)
 
-    def kill_part(self, title: str) -> None:
-        """SIGKILL the one process of this server that has this in its title."""
+    def kill_part(self, title: str, sign: signal.Signals = signal.SIGKILL) -> None:
+        """Signal the one process of this server that has this in its title."""
         [pid] = [pid for pid, told in self.members().items() if title in told]
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, sign)
 
     def members(self) -> dict[int, str]:
         """Living processes of this server's session: pid to command line."""
@@ -178,11 +182,16 @@ def is_ready(server: Server, launch: Launch) -> bool:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port that no outgoing connection will be given meanwhile.
+
+    vLLM takes a minute to bind its port; one out of the range that the kernel
+    deals out itself would often be taken by then.
+    """
+    while True:
+        port = random.randrange(*SERVER_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def llamacpp(context_tokens: int = 4096, slots: int = 4) -> Launch:

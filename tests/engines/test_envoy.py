@@ -92,8 +92,8 @@ def test_route_timeout_cuts_streams_and_answers_504_to_the_waiting(
     run.check_accounts(offered=12)
     cut = [r for r in run.records if r["status"] == 200]
     waiting = run.where("http_reject")
-    assert len(cut) == 4
-    assert len(waiting) == 8
+    assert 1 <= len(cut) <= 4  # as many as had a slot, and a token in time
+    assert len(cut) + len(waiting) == 12
     assert {r["status"] for r in waiting} == {504}
     assert {r["outcome"] for r in cut} <= {"truncated", "reset"}
     for record in waiting:
@@ -128,7 +128,7 @@ def test_the_engines_own_503_passes_through(
     run = burst(
         before_vllm.plain_url,
         tmp_path / "burst",
-        *("--rate", "200/s", "--duration", "200ms", "--max-tokens", "16"),
+        *("--rate", "200/s", "--duration", "200ms", "--max-tokens", "64"),
     )
     run.check_accounts(offered=40)
     refused = 40 - run.outcomes["ok"]

@@ -12,7 +12,15 @@ from tests.engines.burst import bursting
 from tests.engines.plain_http import counter
 from tests.engines.servers import Server
 
-__all__ = ["FILL", "LONG_ANSWER", "Counts", "counts", "full", "settled"]
+__all__ = [
+    "FILL",
+    "LONG_ANSWER",
+    "Counts",
+    "counts",
+    "full",
+    "settled",
+    "wait_until_idle",
+]
 
 LONG_ANSWER = ("--max-tokens", "1500", "--extra-body", '{"ignore_eos": true}')
 # As many requests as the shared server takes: 4 that run and 4 that wait.
@@ -78,6 +86,10 @@ def full(server: Server, out: Path) -> Iterator[None]:
             time.sleep(0.05)
         yield
         assert filling.under_way(), "the server was not full to the end"
+    wait_until_idle(server)
+
+
+def wait_until_idle(server: Server) -> None:
     deadline = time.monotonic() + 30
     while sum(load(server)) > 0 and time.monotonic() < deadline:
         time.sleep(0.05)
