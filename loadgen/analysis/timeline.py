@@ -34,7 +34,7 @@ from loadgen.telemetry.samples import ClientSample, Sample, ServerSample, Watche
 from loadgen.telemetry.series import GaugeSeen, Scrapes
 from loadgen.telemetry.vocabulary import Vocabulary
 
-__all__ = ["Account", "Timeline"]
+__all__ = ["Account", "Timeline", "client_counts"]
 
 REFUSED = (Outcome.HTTP_REJECT, Outcome.IN_STREAM_REJECT)
 
@@ -111,7 +111,7 @@ class Timeline:
             if one is not None and seen.layer == main.layer
             if (deltas := engine_deltas(seen, one)) is not None
         )
-        ours = _client_counts(data)
+        ours = client_counts(data)
         gpu = gpu_seen(samples, self.watched.gpu, data)
         noticed = [one for seen in servers for one in seen.findings]
         main = msgspec.structs.replace(
@@ -161,7 +161,7 @@ class Timeline:
             )
 
 
-def _client_counts(data: RunData) -> ClientCounts:
+def client_counts(data: RunData) -> ClientCounts:
     """Sent requests by how and where they ended."""
     sent = np.isfinite(data.sent_ns)
     causes = len(data.causes)

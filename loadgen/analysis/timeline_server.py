@@ -116,6 +116,9 @@ def server_seen(
     ]
     if not engines and not (asked and names):
         status = _failure(samples) or "no known series"
+        flaws.append(
+            Finding(code="no_metrics", count=1, text=f"no metrics of {url}: {status}")
+        )
         return ServerSeen(status=status, url=url, scrapes=looks, findings=flaws), None
     engine = engines[0] if engines else Engine("", "", "", (), {}, {})
     scrapes = Scrapes(samples, engine, vocabulary, version)

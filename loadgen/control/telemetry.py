@@ -67,20 +67,25 @@ def parse_watch(urls: Sequence[str], series: Sequence[str], gpu: str) -> WhatToW
             raise UsageError("--metrics-url none and an address exclude each other")
         return WhatToWatch(metrics=False, series=tuple(series), gpu=gpu)
     for url in urls:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and parts.hostname
-            _ = parts.port
-        except ValueError:
-            usable = False
-        if not usable:
-            raise UsageError(
-                f"--metrics-url {url!r} is no address",
-                "write http://HOST:PORT/metrics, or none",
-            )
-        if parts.username is not None or parts.password is not None:
-            raise UsageError("--metrics-url must not hold a user or password")
+        _check_address(url)
     return WhatToWatch(metrics_urls=tuple(urls), series=tuple(series), gpu=gpu)
+
+
+def _check_address(url: str) -> None:
+    """Raises a UsageError that repeats no password."""
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise UsageError("--metrics-url must not hold a user or password")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"--metrics-url {url!r} is no address",
+            "write http://HOST:PORT/metrics, or none",
+        )
 
 
 class Watch:
@@ -177,7 +182,7 @@ async def open_telemetry(
     """
     clock = MonotonicClock()
     asked = {Selector.parse(name).name for name in want.series}
-    watched = Watched(series=list(want.series), gpu=_gpu(want.gpu, host))
+    watched = Watched(series=list(want.series), gpu=gpu_status(want.gpu, host))
     if not want.metrics:
         return Telemetry(sources=(), watched=watched, clock=clock)
     connector = aiohttp.TCPConnector(ssl=context if context is not None else True)
@@ -192,7 +197,7 @@ async def open_telemetry(
             session,
             url,
             number,
-            headers if _same_origin(url, target) else {},
+            headers if is_same_origin(url, target) else {},
             vocabulary.known | asked,
             vocabulary.brief | asked,
             clock,
@@ -220,7 +225,7 @@ def _why_not(first: ServerSample, vocabulary: Vocabulary, asked: Sequence[str]) 
     return "no known series"
 
 
-def _gpu(asked: str, host: str) -> str:
+def gpu_status(asked: str, host: str) -> str:
     """``on``, or why no GPU is looked at."""
     if asked != "auto":
         return asked
@@ -238,7 +243,7 @@ def _is_here(host: str) -> bool:
     return True
 
 
-def _same_origin(url: str, target: Target) -> bool:
+def is_same_origin(url: str, target: Target) -> bool:
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     return (parts.scheme, parts.hostname, port) == (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from loadgen.analysis.columns import RunData
@@ -315,8 +316,6 @@ def flat(given: Case, look: Look) -> Observed:
 
 
 def _moved(sample: Sample, t0_ns: int) -> Sample:
-    import msgspec
-
     return msgspec.structs.replace(sample, at_ns=sample.at_ns - t0_ns)
 
 
