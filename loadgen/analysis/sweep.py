@@ -20,7 +20,7 @@ from loadgen.analysis.validity import Reason, Verdict
 from loadgen.model import Basis
 from loadgen.units import format_duration
 
-__all__ = ["SweepFacts", "judge_sweep"]
+__all__ = ["CLIENT_CODES", "SweepFacts", "judge_sweep"]
 
 CLIENT_CODES = frozenset({"send_lag", "client_errors", "clock_step"})
 """Reasons of a run's verdict that lie on our own side."""
@@ -82,7 +82,12 @@ def _knee(facts: SweepFacts, flags: Sequence[str], group: str | None) -> Knee:
 
 
 def _flags(facts: SweepFacts) -> Iterator[str]:
-    if any(CLIENT_CODES & {r.code for r in run.reasons} for run in facts.runs):
+    offered = {(run.rate_rps, run.schedule) for run in facts.runs if run.usable}
+    if any(
+        CLIENT_CODES & {reason.code for reason in run.reasons}
+        for run in facts.runs
+        if (run.rate_rps, run.schedule) not in offered
+    ):
         yield Flag.CLIENT_LIMITED
     if facts.restarted or any(run.engine_restarted for run in facts.runs):
         yield Flag.ENGINE_RESTARTED

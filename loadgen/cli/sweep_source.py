@@ -110,8 +110,11 @@ class Schedules:
 
     def at_rate(self, rate_rps: float, seed: int, run_ns: int) -> FromPlan:
         """One schedule at one rate."""
-        plan = self._plan(rate_rps, seed, run_ns)
-        return self._source(plan, f"{seed}/{rate_rps!r}")
+        return FromPlan(self.plan_at(rate_rps, seed, run_ns), self.model)
+
+    def plan_at(self, rate_rps: float, seed: int, run_ns: int) -> Plan:
+        """The same, before it is encoded."""
+        return self._offered(self._plan(rate_rps, seed, run_ns), f"{seed}/{rate_rps!r}")
 
     def surge(
         self, base_rps: float, peak_rps: float, seed: int, phase_ns: int
@@ -139,7 +142,8 @@ class Schedules:
         phases = Phases(
             base_ends_ns=phase_ns, peak_ends_ns=2 * phase_ns, ends_ns=total_ns
         )
-        return self._source(plan, f"{seed}/{peak_rps!r}/surge"), phases
+        plan = self._offered(plan, f"{seed}/{peak_rps!r}/surge")
+        return FromPlan(plan, self.model), phases
 
     @property
     def seed(self) -> int:
@@ -156,15 +160,13 @@ class Schedules:
             raise UsageError(f"{process} cannot be swept: {_REFUSED[process]}")
         return plan
 
-    def _source(self, plan: Plan, salt: str) -> FromPlan:
+    def _offered(self, plan: Plan, salt: str) -> Plan:
         if isinstance(plan.source, PromptFile):
             note = "the same prompts in every run: a prefix cache may know them"
             plan = replace(plan, notes=(*plan.notes, note))
         else:
             plan = replace(plan, source=Reworded(plan.source, salt))
-        if self.only:
-            plan = self._picked(plan)
-        return FromPlan(plan, self.model)
+        return self._picked(plan) if self.only else plan
 
     def _picked(self, plan: Plan) -> Plan:
         unknown = [name for name in self.only if name not in plan.source.group_names]

@@ -7,6 +7,7 @@ whatever is said of a sweep is computed from it anew.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import msgspec
 
 from loadgen.analysis.curve import RunPoint
 from loadgen.analysis.recovery import RunRecovery
-from loadgen.control.rates import Done
+from loadgen.analysis.sweep import CLIENT_CODES
+from loadgen.control.rates import Done, Step
 from loadgen.errors import RunDirError
 from loadgen.model import Basis
 from loadgen.store.files import io_errors
@@ -38,6 +40,7 @@ __all__ = [
 
 SCHEMA = "loadgen.sweep-journal/1"
 FILE_NAME = "sweep.jsonl"
+MAX_ATTEMPTS = 2
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,14 +145,29 @@ class State:
     flaws: list[str] = field(default_factory=list)
 
     def done(self) -> list[Done]:
-        """What the course needs to know."""
-        return [
-            Done(
-                run.rate_rps,
-                run.schedule,
-                run.all.good / run.all.offered if run.usable else None,
-            )
+        """What the course needs to know: the last usable run of each place."""
+        places: dict[Step, float | None] = {}
+        for run in self.runs:
+            place = Step(run.rate_rps, run.schedule)
+            if run.usable:
+                places[place] = run.all.good / run.all.offered
+            else:
+                places.setdefault(place, None)
+        return [Done(*place, ratio) for place, ratio in places.items()]
+
+    def once_more(self) -> list[Step]:
+        """Runs that deserve a second chance: left out for our own side's sake."""
+        attempts = Counter(Step(run.rate_rps, run.schedule) for run in self.runs)
+        usable = {Step(run.rate_rps, run.schedule) for run in self.runs if run.usable}
+        ours = dict.fromkeys(
+            Step(run.rate_rps, run.schedule)
             for run in self.runs
+            if not run.usable and CLIENT_CODES & {r.code for r in run.reasons}
+        )
+        return [
+            place
+            for place in ours
+            if place not in usable and attempts[place] < MAX_ATTEMPTS
         ]
 
     def take(self, event: Event) -> None:

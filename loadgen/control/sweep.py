@@ -98,7 +98,7 @@ class Sweep:
         began_ns = self.clock.now_ns()
         deadline_ns = None if plan.budget_ns is None else began_ns + plan.budget_ns
         try:
-            while (step := self.course.next(self.journal.state.done())) is not None:
+            while (step := self._next()) is not None:
                 if not self._fits(deadline_ns, plan.run_ns):
                     return self._stop("budget spent", "the budget is spent")
                 if not await self._make(step):
@@ -114,10 +114,17 @@ class Sweep:
         return self._stop("complete", "complete")
 
     def planned(self) -> int:
-        """Runs in all, as far as is known by now."""
-        plan = self.journal.state.plan
-        surges = plan.schedules if plan.overload else 0
-        return self.course.planned(self.journal.state.done()) + surges
+        """Runs in all, as far as is known by now; those made twice count twice."""
+        state = self.journal.state
+        surges = state.plan.schedules if state.plan.overload else 0
+        twice = len(state.runs) - len(state.done()) + len(state.once_more())
+        return self.course.planned(state.done()) + surges + twice
+
+    def _next(self) -> Step | None:
+        """The course's next run, and in the end those that deserve a second chance."""
+        state = self.journal.state
+        step = self.course.next(state.done())
+        return step if step is not None else next(iter(state.once_more()), None)
 
     def _fits(self, deadline_ns: int | None, run_ns: int) -> bool:
         if deadline_ns is None:
