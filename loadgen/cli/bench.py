@@ -30,7 +30,7 @@ from loadgen.standin.launch import start as start_standin
 from loadgen.standin.options import StandinOptions
 from loadgen.telemetry.vocabulary import load_vocabulary
 
-__all__ = ["Bench", "Read", "reach", "read_flags"]
+__all__ = ["Bench", "Read", "reach", "read_flags", "tls_context"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ async def reach(
         note(f"no --url: offering to a stand-in engine at {engine.url}")
     address = await connectable_address(target)
     session = await stack.enter_async_context(
-        open_session(target, dict(read.headers), _tls_context(target, to))
+        open_session(target, dict(read.headers), tls_context(target, to))
     )
     found = Found()
     if not to.no_preflight:
@@ -176,13 +176,13 @@ async def reach(
         target,
         host=address[0],
         headers=dict(read.headers),
-        context=_tls_context(target, to),
+        context=tls_context(target, to),
         vocabulary=load_vocabulary(),
     )
     return Bench(server=server, telemetry=telemetry, model=model or found.models[0])
 
 
-def _tls_context(target: Target, to: TargetFlags) -> ssl.SSLContext | None:
+def tls_context(target: Target, to: TargetFlags) -> ssl.SSLContext | None:
     if not target.tls:
         return None
     try:

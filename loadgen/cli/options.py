@@ -115,7 +115,12 @@ class PlanFlags:
     ] = None
     api: Annotated[
         str,
-        Option(help="Protocol to speak.", rich_help_panel=_SHAPE),
+        Option(
+            help="Protocol to speak: openai-chat, openai-completions, "
+            "openai-responses, anthropic, ollama, sglang, llamacpp, tgi, or auto to "
+            "ask the server.",
+            rich_help_panel=_SHAPE,
+        ),
     ] = "openai-chat"
     model: Annotated[
         str | None,
@@ -346,6 +351,10 @@ class OutputFlags:
         bool,
         Option("--json", help="Print the summary as JSON.", rich_help_panel=_OUT),
     ] = False
+    html: Annotated[
+        Path | None,
+        Option(help="Write the report as one page to this file.", rich_help_panel=_OUT),
+    ] = None
     quiet: Annotated[
         bool,
         Option("--quiet", "-q", help="No progress.", rich_help_panel=_OUT),
