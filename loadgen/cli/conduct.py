@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from loadgen.analysis.summary import Summary
 from loadgen.cli.bench import Bench, Read, reach, read_flags
 from loadgen.cli.capacity import check_capacity
+from loadgen.cli.engines import engine_of
 from loadgen.cli.evidence import judge_by
 from loadgen.cli.options import (
     EvidenceFlags,
@@ -27,7 +28,7 @@ from loadgen.cli.options import (
 from loadgen.cli.planning import make_plan, write_schedule
 from loadgen.cli.show import Show
 from loadgen.cli.sources import Source
-from loadgen.control.judging import Judge
+from loadgen.control.judging import Judge, Judged
 from loadgen.control.run import Client, OfferedRun
 from loadgen.control.tail import LayerTail
 from loadgen.errors import ExitCode, UsageError
@@ -66,9 +67,13 @@ def check_machine(source: Source, read: Read, how: OfferFlags, show: Show) -> No
     """Refuse what this machine surely cannot offer, warn of what it may not.
 
     Raises:
-        UsageError: files or ports will run out.
+        UsageError: files or ports will run out, or the engine is out of reach.
     """
     raise_descriptor_limit()
+    engine = engine_of(how)
+    engine.check(how.processes)
+    if engine.remote:
+        return  # each node looks for itself
     loopback = read.target is None or read.target.is_loopback
     for lack in shortages(
         source.at_ns,
@@ -106,6 +111,7 @@ async def _conduct(
     output: OutputFlags,
     show: Show,
 ) -> int:
+    seen: list[Judged] = []
     async with AsyncExitStack() as stack:
         bench = await reach(source.model, read, to, stack, show.note)
         made = await offer_once(
@@ -113,12 +119,12 @@ async def _conduct(
             bench,
             read,
             how,
-            judge,
+            replace(judge, see=seen.append),
             show,
             out=output.out,
             name=output.name or source.name,
         )
-        show.result(made.summary, made.run)
+        show.result(seen[-1], made.run)
     if made.interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if made.summary.verdict.status == "valid" else ExitCode.INVALID
@@ -180,6 +186,7 @@ async def offer_once(
         client=Client(
             limits=read.limits,
             processes=how.processes,
+            engine=engine_of(how),
             fresh_connections=how.fresh_connections,
             keep_text=how.keep_text,
             stamps=how.stamps,

@@ -202,6 +202,14 @@ class TargetFlags:
             rich_help_panel=_TARGET,
         ),
     ] = False
+    engine_url: Annotated[
+        str | None,
+        Option(
+            help="The engine's own root where a gateway stands in front: its health, "
+            "/metrics and /tokenize are asked there, directly.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
     metrics_url: Annotated[
         list[str] | None,
         Option(
@@ -281,6 +289,20 @@ class OfferFlags:
             rich_help_panel=_LIMITS,
         ),
     ] = 1
+    engine: Annotated[
+        str,
+        Option(
+            help="Where they run: local, or ray for the machines of a Ray cluster.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = "local"
+    ray_address: Annotated[
+        str,
+        Option(
+            help="The Ray cluster; auto: the one of this machine or RAY_ADDRESS.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = "auto"
     strict: Annotated[
         bool,
         Option(

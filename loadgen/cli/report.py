@@ -1,8 +1,7 @@
-"""``loadgen report``: judge a run again, or what a killed one left."""
+"""``loadgen report``: judge runs again, or what killed ones left; sweeps too."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +13,44 @@ __all__ = ["report"]
 
 
 def report(
-    run: Annotated[Path, Argument(help="A run's folder.")],
+    run: Annotated[
+        list[Path],
+        Argument(help="Folders of runs or of sweeps, or a folder that holds them."),
+    ],
     evidence: EvidenceFlags,
     slo: Annotated[str | None, Option(help="Other targets than the run's own.")] = None,
+    html: Annotated[Path | None, Option(help="Write the page to this file.")] = None,
+    export: Annotated[
+        list[str] | None,
+        Option(
+            metavar="KIND=FILE",
+            help="Write csv, json, junit, markdown, parquet, prometheus or "
+            "vllm-bench to a file.",
+        ),
+    ] = None,
+    gate: Annotated[
+        str | None,
+        Option(
+            metavar="SHARE",
+            help="Exit with 1 when fewer of the offered requests are good: 95%.",
+        ),
+    ] = None,
     json_: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Judge a run from its folder, finished or killed; nothing is sent or written."""
-    from loadgen.analysis.goodput import parse_slo
-    from loadgen.cli.evidence import judge_by
-    from loadgen.cli.options import OutputFlags
-    from loadgen.cli.show import Show
-    from loadgen.store import RunDir
+    """Judge from folders alone, finished or killed; nothing is sent.
 
-    folder = RunDir.open(run)
-    config = folder.read_manifest().config
-    limits = parse_slo(slo if slo is not None else config["slo"])
-    summary = judge_by(evidence, limits, from_now=False).again(folder)
-    Show(OutputFlags(json_=json_), sys.stdout, sys.stderr).result(summary, folder)
-    return 0
+    One run is shown in full, several in a table, a sweep by its curve.
+    """
+    from loadgen.cli.reporting import Wanted, report_on
+
+    return report_on(
+        run,
+        Wanted(
+            evidence=evidence,
+            slo=slo,
+            html=html,
+            export=export,
+            gate=gate,
+            json_=json_,
+        ),
+    )

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from loadgen.analysis.summary import Summary, encode
+from loadgen.analysis.summary import encode
 from loadgen.cli.options import OutputFlags
-from loadgen.control.judging import open_schedule
+from loadgen.cli.pages import page_of, reduced_of, write_page
+from loadgen.control.judging import Judged, open_schedule
 from loadgen.control.offer import Snapshot
 from loadgen.control.run import OfferedRun
 from loadgen.control.tail import LayerTail
@@ -119,14 +120,18 @@ class Show:
 
         yield on_tick
 
-    def result(self, summary: Summary, run: RunDir) -> None:
-        """The judgement, as JSON alone or as the report for people."""
+    def result(self, judged: Judged, run: RunDir) -> None:
+        """The judgement, as JSON alone or as the report for people; and the page."""
         if self._output.json_:
-            self._result.write(encode(summary).decode())
+            self._result.write(encode(judged.summary).decode())
         else:
-            model = build(summary, run.read_manifest(), str(run.path))
+            manifest = run.read_manifest()
+            drawn = reduced_of(judged, manifest)
+            model = build(judged.summary, manifest, str(run.path), drawn)
             self._result.write(report_text(model, screen_of(self._result)))
         self._result.flush()
+        if self._output.html is not None:
+            write_page(page_of(judged, run), self._output.html)
 
 
 def screen_of(stream: TextIO) -> Screen:

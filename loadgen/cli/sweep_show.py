@@ -11,6 +11,7 @@ import msgspec
 from loadgen.analysis.curve import SweepSummary
 from loadgen.analysis.variants import VariantsSummary
 from loadgen.cli.options import OutputFlags
+from loadgen.cli.pages import write_page
 from loadgen.cli.show import Show, screen_of
 from loadgen.cli.sweep_plan import Asking
 from loadgen.cli.sweep_source import Schedules
@@ -40,6 +41,7 @@ class SweepShow:
         self._result = result
         self._aside = aside
         self._runs_shown = 0
+        self._folder: Path | None = None
 
     def note(self, line: str) -> None:
         """Say something beside the result, unless quiet."""
@@ -65,6 +67,7 @@ class SweepShow:
 
     def folder(self, folder: Path, resume: Path) -> None:
         """Where the results go, and what to name to go on after a break."""
+        self._folder = folder
         self.note(f"results go to {folder}; go on after a break with --resume {resume}")
 
     def progress(self, state: State, planned: int) -> None:
@@ -80,8 +83,8 @@ class SweepShow:
         )
         self.note(f"[{done}/{planned}] {last}")
 
-    def result(self, summary: SweepSummary) -> None:
-        """The judgement, as JSON alone or as the report for people."""
+    def result(self, summary: SweepSummary, folder: Path | None = None) -> None:
+        """The judgement, as JSON alone or as the report for people; and the page."""
         if self._output.json_:
             self._result.write(encode_sweep(summary).decode())
         else:
@@ -89,6 +92,12 @@ class SweepShow:
 
             self._result.write(sweep_text(summary, screen_of(self._result)))
         self._result.flush()
+        if self._output.html is not None:
+            from loadgen.report.html.sweep_page import sweep_page
+
+            where = folder or self._folder
+            page = sweep_page(summary, None if where is None else str(where))
+            write_page(page, self._output.html)
 
     def variants(self, summary: VariantsSummary) -> None:
         """All variants, as JSON alone or side by side."""
@@ -99,6 +108,10 @@ class SweepShow:
 
             self._result.write(variants_text(summary, screen_of(self._result)))
         self._result.flush()
+        if self._output.html is not None:
+            from loadgen.report.html.variants_page import variants_page
+
+            write_page(variants_page(summary), self._output.html)
 
 
 def _plan_lines(asking: Asking, schedules: Schedules) -> list[str]:

@@ -28,6 +28,8 @@ from loadgen.report.health import client_table
 from loadgen.report.inside import inside_table
 from loadgen.report.losses import layers_table, tenants_table
 from loadgen.report.numbers import count, share
+from loadgen.report.reduce import Reduced
+from loadgen.report.strips import Strip, strips_of
 from loadgen.report.table import Table
 from loadgen.report.tables import goodput_table, latency_table, outcome_table
 from loadgen.report.words import basis_tag, plural
@@ -64,6 +66,7 @@ class ReportModel:
         tag: what follows each line that matters; empty when a server was measured.
         headline: the run in words.
         tables: what became of it, in reading order.
+        strips: small pictures of it; none where the requests were not read.
         reconciliation: the engine's own counters against ours; empty: not looked at.
         valid: the verdict; None when nobody judged.
         verdict: the verdict in words.
@@ -79,6 +82,7 @@ class ReportModel:
     tag: str
     headline: str
     tables: tuple[Table, ...]
+    strips: tuple[Strip, ...]
     reconciliation: tuple[str, ...]
     valid: bool | None
     verdict: str
@@ -94,6 +98,7 @@ def build(
     summary: Mapping[str, Any] | msgspec.Struct,
     manifest: Mapping[str, Any] | msgspec.Struct | None = None,
     folder: str | None = None,
+    reduced: Reduced | None = None,
 ) -> ReportModel:
     """Compute the report of one run.
 
@@ -101,6 +106,7 @@ def build(
         summary: just judged, or the JSON of a stored one.
         manifest: the same of the manifest; None leaves out where it went.
         folder: the run's folder as a person would type it; None: not kept.
+        reduced: what can be drawn of its requests.
 
     Raises:
         RunDirError: either is not what it should be.
@@ -122,6 +128,7 @@ def build(
         tag=basis_tag(facts.basis),
         headline=headline(facts),
         tables=tuple(table for table in tables if table is not None),
+        strips=() if reduced is None else strips_of(reduced, facts.goodput.slo),
         reconciliation=_reconciliation(facts),
         valid=None if verdict.status is None else verdict.status == "valid",
         verdict=_verdict(verdict.status),

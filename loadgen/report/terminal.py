@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from loadgen.report.layout import INDENT, Line, paragraph, set_table
 from loadgen.report.model import Remark, ReportModel
 from loadgen.report.screen import Screen, to_text
+from loadgen.report.strips import set_strip
 
 __all__ = ["drawn", "report_text"]
 
@@ -42,7 +43,11 @@ def _lines(report: ReportModel, screen: Screen) -> list[Line]:
         *_prose(report.title + report.tag, screen, style="strong"),
         *_prose(report.headline, screen),
     ]
-    for table in report.tables:
+    first, *rest = report.tables
+    lines += [Line(""), *set_table(first, report.tag, screen)]
+    for strip in report.strips:
+        lines += [Line(""), *set_strip(strip, report.tag, screen)]
+    for table in rest:
         lines += [Line(""), *set_table(table, report.tag, screen)]
     lines += [
         *_reconciliation(report, screen),

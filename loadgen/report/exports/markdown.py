@@ -12,9 +12,10 @@ from loadgen.report.table import Table
 
 __all__ = ["markdown", "markdown_table", "write_markdown"]
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$:.-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#]|^[-+=]|^\d+(?=[.)]))")
+_LINKS = re.compile(r"(@|www\.|:(?=//))", re.IGNORECASE)
 _NOT_JOINED = "\N{ZERO WIDTH SPACE}"
-"""Behind an ``@``, so that nobody is called by what a server said."""
+"""In what would become a link or call somebody by what a server said."""
 
 
 def write_markdown(run: Exported, out: BinaryIO) -> None:
@@ -25,8 +26,13 @@ def write_markdown(run: Exported, out: BinaryIO) -> None:
 
 def markdown(text: str) -> str:
     """Text that Markdown takes for text: no mark-up, link, mention or HTML."""
-    escaped = _SPECIAL.sub(r"\\\1", text)
-    return escaped.replace("@", f"@{_NOT_JOINED}").replace("://", f":{_NOT_JOINED}//")
+    return _LINKS.sub(rf"\1{_NOT_JOINED}", _SPECIAL.sub(_escaped, text))
+
+
+def _escaped(special: re.Match[str]) -> str:
+    """Behind a backslash; of the number of a list it is the dot that counts."""
+    text = special[1]
+    return f"{text}\\" if text[0].isdigit() else f"\\{text}"
 
 
 def _lines(report: ReportModel) -> Iterator[str]:

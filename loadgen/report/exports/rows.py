@@ -125,6 +125,7 @@ COLUMNS = (
     _field("model", "text"),
     _field("response_id", "text"),
     _field("receive_clock", "text"),
+    Column("basis", "text", lambda place: str(place.run.summary.basis)),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from loadgen.model import Layer
 from loadgen.report.escape import safe
 from loadgen.report.html.blocks import Figure, Key, Panel
 from loadgen.report.numbers import aligned, count, percent, seconds
@@ -21,6 +20,7 @@ from loadgen.report.plots.chart import (
     group_tone,
 )
 from loadgen.report.plots.scales import top_above
+from loadgen.report.plots.tones import layer_tone
 from loadgen.report.reduce import GOOD, LATE, Ecdf, Reduced
 from loadgen.report.table import Column, Row, Table
 from loadgen.report.tracks import Track
@@ -32,17 +32,7 @@ NAME_CELLS = 18
 TABLE_ROWS = 24
 MARKED = 60
 _LEVELS_HEIGHT = 96
-_TONES = {
-    GOOD: Tone.GOOD,
-    LATE: Tone.LATE,
-    Layer.ENGINE_ADMISSION: Tone.ADMISSION,
-    Layer.GATEWAY: Tone.GATEWAY,
-    Layer.ROUTER: Tone.ROUTER,
-    Layer.PROVIDER: Tone.PROVIDER,
-    Layer.ENGINE_FAILURE: Tone.FAILED,
-    Layer.NETWORK: Tone.NETWORK,
-    Layer.CLIENT: Tone.OWN,
-}
+_ANSWERED = {GOOD: Tone.GOOD, LATE: Tone.LATE}
 
 
 def timeline_figure(
@@ -93,6 +83,10 @@ def _ends(run: Reduced, label: str = "") -> list[Mark]:
     return [Rule(run.duration_s, label, upright=True)] if drained else []
 
 
+def _tone(fate: str) -> Tone:
+    return _ANSWERED.get(fate) or layer_tone(fate)
+
+
 def _fate_words(fate: str) -> str:
     if fate == GOOD:
         return "answered within target"
@@ -106,7 +100,7 @@ def _fates_panel(run: Reduced, x: Axis) -> Panel:
     bins = max((len(counts) for counts in fates.counts.values()), default=0)
     stacks = list(accumulate(fates.counts.values(), _sum, initial=(0,) * bins))
     marks: list[Mark] = [
-        Bars(0.0, fates.width_s, counts, base, _TONES.get(name, Tone.UNKNOWN))
+        Bars(0.0, fates.width_s, counts, base, _tone(name))
         for (name, counts), base in zip(fates.counts.items(), stacks, strict=False)
     ]
     marks += _ends(run, "offering ends")
@@ -115,7 +109,7 @@ def _fates_panel(run: Reduced, x: Axis) -> Panel:
         Chart(x, Axis(0.0, _room(stacks[-1]), "count"), marks, 130),
         tuple(
             Key(
-                _TONES.get(name, Tone.UNKNOWN),
+                _tone(name),
                 f"{_fate_words(name)} {count(sum(counts))}",
             )
             for name, counts in fates.counts.items()

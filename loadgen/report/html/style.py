@@ -29,7 +29,7 @@ h1{margin:0 0 14px;font-size:20px;line-height:1.3;font-weight:600}
 h2{margin:44px 0 10px;padding-top:12px;border-top:1px solid var(--hair);font-size:17px;
 line-height:1.3;font-weight:600}
 h3{margin:24px 0 4px;font-size:15px;font-weight:600}
-.tag{color:var(--soft);font-weight:400}
+.tag{color:var(--soft);font-weight:400;white-space:nowrap}
 .verdict{margin:0 0 6px;font-weight:600}
 .verdict.good{color:var(--yes)}.verdict.bad{color:var(--no)}
 .headline{margin:0;font-size:18px;line-height:1.45;max-width:46em}
@@ -58,7 +58,7 @@ svg text.rule-label{fill:var(--ink)}
 .dot{fill:none;stroke-width:5;stroke-linecap:round;stroke-opacity:.75}
 .whisker{fill:none;stroke-width:1.2;stroke-opacity:.7}
 .rule{stroke:var(--ink);stroke-width:1;stroke-dasharray:2 3;fill:none}
-.band{fill-opacity:.16}
+.band{fill-opacity:.12}
 .notes{margin:6px 0 0;padding:0;list-style:none;color:var(--soft);font-size:13px}
 .scroll{overflow-x:auto;margin:8px 0 0}
 .scroll:focus-visible{outline:2px solid var(--good)}
@@ -69,7 +69,7 @@ th:first-child,td:first-child{padding-left:0}
 thead th,thead td{color:var(--soft);font-size:13px;border-bottom:1px solid var(--hair);
 vertical-align:bottom}
 .n{text-align:right;white-space:nowrap}
-tbody th{min-width:11em;max-width:24em}
+tbody th{max-width:24em}
 .deep{padding-left:16px!important;color:var(--soft)}
 .below td{padding:0 0 5px 16px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}
 .facts{display:grid;grid-template-columns:minmax(9em,13em) 1fr;gap:2px 18px;
