@@ -13,7 +13,7 @@ from loadgen.cli.options import OfferFlags, TargetFlags
 from loadgen.cli.planning import protocol_of
 from loadgen.control.ask import open_session
 from loadgen.control.limits import Limits, parse_limits
-from loadgen.control.preflight import Found, connectable_address, look_at
+from loadgen.control.preflight import Found, connectable_address, look_at, look_behind
 from loadgen.control.run import Server
 from loadgen.control.secrets import api_key, parse_headers
 from loadgen.control.target import Target, parse_target
@@ -43,6 +43,7 @@ class Read:
     secrets: list[str]
     watch: WhatToWatch
     target: Target | None
+    engine: Target | None
     count_tokens: Callable[[str], int] | None
 
 
@@ -84,6 +85,8 @@ def read_flags(api: str, to: TargetFlags, how: OfferFlags) -> Read:
         raise UsageError(f"--stamps {how.stamps!r} is neither auto nor user")
     if to.ca_file is not None and not to.ca_file.is_file():
         raise UsageError(f"--ca-file {to.ca_file} is no file")
+    engine = to.engine_url and parse_target(to.engine_url, flag="--engine-url")
+    metrics = to.metrics_url or ([f"{engine.url}/metrics"] if engine else ())
     return Read(
         slo=parse_slo(how.slo),
         limits=parse_limits(
@@ -94,8 +97,9 @@ def read_flags(api: str, to: TargetFlags, how: OfferFlags) -> Read:
         ),
         headers=headers,
         secrets=secrets,
-        watch=parse_watch(to.metrics_url or (), to.series or (), to.gpu),
+        watch=parse_watch(metrics, to.series or (), to.gpu),
         target=None if to.url is None else parse_target(to.url),
+        engine=engine or None,
         count_tokens=_local_tokenizer(to.tokenizer),
     )
 
@@ -156,6 +160,12 @@ async def reach(
         raise UsageError("--no-preflight cannot find out the model", "give --model")
     if found.stand_in:
         basis = Basis.STAND_IN
+    counting = session
+    if read.engine is not None:
+        counting = await stack.enter_async_context(
+            open_session(read.engine, dict(read.headers), tls_context(read.engine, to))
+        )
+        found = await look_behind(counting, read.engine, found)
     tls = None
     if target.tls:
         ca_file = None if to.ca_file is None else str(to.ca_file.resolve())
@@ -163,7 +173,7 @@ async def reach(
     server = Server(
         target=target,
         address=address,
-        session=session,
+        counting=counting,
         headers=read.headers,
         secrets=read.secrets,
         tls=tls,
@@ -183,6 +193,7 @@ async def reach(
 
 
 def tls_context(target: Target, to: TargetFlags) -> ssl.SSLContext | None:
+    """How side questions to an https target verify it; None for plain http."""
     if not target.tls:
         return None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -13,7 +13,7 @@ from loadgen.control.ask import Answer, ask
 from loadgen.control.target import Target
 from loadgen.errors import TargetError
 
-__all__ = ["Found", "connectable_address", "look_at"]
+__all__ = ["Found", "connectable_address", "look_at", "look_behind"]
 
 CONNECT_LIMIT_S = 5.0
 
@@ -111,6 +111,24 @@ async def look_at(session: aiohttp.ClientSession, model: str | None) -> Found:
         stand_in="stand-in" in answer.headers.get("server", ""),
         notes=tuple(notes),
     )
+
+
+async def look_behind(
+    session: aiohttp.ClientSession, engine: Target, found: Found
+) -> Found:
+    """Ask the engine behind a gateway directly, and add what it says.
+
+    An engine that does not answer is no reason to stop: it is noted.
+    """
+    try:
+        health = await ask(session, "/health", limit_s=3.0)
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        said = str(error) or type(error).__name__
+        note = f"the engine at {engine.url} does not answer: {said[:120]}"
+        return replace(found, notes=(*found.notes, note))
+    version = await _version(session)
+    note = f"the engine at {engine.url} answers GET /health with {health.status}"
+    return replace(found, version=version or found.version, notes=(*found.notes, note))
 
 
 async def _first_answer(session: aiohttp.ClientSession) -> Answer:

@@ -30,6 +30,7 @@ from loadgen.control.preflight import Found
 from loadgen.control.target import Target
 from loadgen.control.telemetry import Telemetry
 from loadgen.issue.config import IssueConfig, PromptTokens, Tls
+from loadgen.issue.engine import Engine, HostClock
 from loadgen.model import Basis, Manifest, TokenSource
 from loadgen.plan.schedule import Schedule
 from loadgen.store import RunDir
@@ -41,13 +42,14 @@ __all__ = ["Client", "OfferedRun", "Server"]
 class Server:
     """Who is tested and how to talk to it.
 
-    ``secrets`` are the values among ``headers`` that no file may hold, not even
-    where the server says them back.
+    ``counting`` is a session with whoever counts prompts: the engine itself where
+    it is known, else the target. ``secrets`` are the values among ``headers`` that
+    no file may hold, not even where the server says them back.
     """
 
     target: Target
     address: tuple[str, int, int]
-    session: aiohttp.ClientSession
+    counting: aiohttp.ClientSession
     headers: Sequence[tuple[str, str]]
     secrets: Sequence[str]
     tls: Tls | None
@@ -61,6 +63,7 @@ class Client:
 
     limits: Limits
     processes: int
+    engine: Engine
     fresh_connections: bool
     keep_text: bool
     stamps: str
@@ -108,7 +111,10 @@ class OfferedRun:
                 watch.tick(snapshot)
                 on_tick(snapshot)
 
-            offered = await offer(configs, tick, watch.started)
+            offered = await offer(configs, tick, watch.started, self.client.engine)
+        if offered.clocks:
+            manifest = _with_clocks(manifest, offered.clocks)
+            self.run.write_manifest(manifest)
         facts = client_facts(offered.stats, watch.steal_share)
         self.run.write_json(self.run.client_path, facts)
         summary = await asyncio.to_thread(judge.finish, self.run, manifest)
@@ -168,7 +174,7 @@ class OfferedRun:
         note = "too many prompts to ask the server"
         if len(schedule) <= MAX_PROMPTS:
             counted = await count_on_server(
-                self.server.session, bodies(), schedule.header.model
+                self.server.counting, bodies(), schedule.header.model
             )
             if isinstance(counted, PromptLengths):
                 return counted
@@ -222,6 +228,17 @@ class OfferedRun:
         for process in range(self.client.processes):
             self.run.progress_path(process).unlink(missing_ok=True)
         (self.run.path / "prompt-tokens.bin").unlink(missing_ok=True)
+
+
+def _with_clocks(manifest: Manifest, clocks: Sequence[HostClock]) -> Manifest:
+    """Instants of another host are its own; t0 differs by no more than the bound."""
+    bounds = [clock.bound_ns for clock in clocks]
+    known = [bound for bound in bounds if bound is not None]
+    told = {
+        "hosts": msgspec.to_builtins(clocks),
+        "worst_bound_ns": max(known) if len(known) == len(bounds) else None,
+    }
+    return msgspec.structs.replace(manifest, clock=manifest.clock | told)
 
 
 def _host() -> dict[str, Any]:
