@@ -47,7 +47,7 @@ def takes_groups(
                 **{
                     field.name: values.pop(field.name)
                     for field in fields(group)
-                    if field.name in values
+                    if field.name in values and field.name not in without
                 }
             )
             for name, group in groups.items()

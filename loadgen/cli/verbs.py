@@ -6,6 +6,8 @@ import typer
 
 from loadgen.cli.burst import burst
 from loadgen.cli.calibrate import calibrate
+from loadgen.cli.doctor import WITHOUT as NOT_FOR_DOCTOR
+from loadgen.cli.doctor import doctor
 from loadgen.cli.explain import explain
 from loadgen.cli.params import takes_groups
 from loadgen.cli.plan import plan
@@ -25,6 +27,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(takes_groups(sweep, without=WITHOUT, defaults=DEFAULTS))
     app.command()(takes_groups(report))
     app.command()(calibrate)
+    app.command()(takes_groups(doctor, without=NOT_FOR_DOCTOR))
     app.command()(explain)
     app.command(
         context_settings={

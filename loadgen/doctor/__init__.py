@@ -1,1 +1,1 @@
-"""Look before a run: the server, its source, this machine."""
+"""Look before a run: a vLLM's source, a live server, this machine."""

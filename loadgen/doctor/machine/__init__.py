@@ -1,0 +1,1 @@
+"""The machine that would send the load."""

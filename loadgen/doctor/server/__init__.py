@@ -1,0 +1,1 @@
+"""A live server, looked at by a few harmless questions."""
