@@ -85,11 +85,11 @@ async def _find_dialect(
     session: aiohttp.ClientSession, prompt: dict[str, Any], model: str
 ) -> Count | None:
     async def vllm(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
-        asked: dict[str, Any] = {"model": model}
-        asked |= {k: body[k] for k in ("messages", "prompt") if k in body}
-        answer = await _post(session, "/tokenize", asked)
-        count = answer.get("count")
-        return count if type(count) is int else -1
+        return await _counted(session, {"model": model} | _prompt_of(body))
+
+    async def nameless(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+        """An engine behind a gateway may know the model by another name."""
+        return await _counted(session, _prompt_of(body))
 
     async def llama_cpp(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
         text = body.get("prompt")
@@ -102,10 +102,19 @@ async def _find_dialect(
         tokens = (await _post(session, "/tokenize", asked)).get("tokens")
         return len(tokens) if isinstance(tokens, list) else -1
 
-    for count in (vllm, llama_cpp):
+    for count in (vllm, nameless, llama_cpp):
         if await count(session, prompt) > 0:
             return count
     return None
+
+
+def _prompt_of(body: dict[str, Any]) -> dict[str, Any]:
+    return {key: body[key] for key in ("messages", "prompt") if key in body}
+
+
+async def _counted(session: aiohttp.ClientSession, asked: dict[str, Any]) -> int:
+    count = (await _post(session, "/tokenize", asked)).get("count")
+    return count if type(count) is int else -1
 
 
 async def _ask_all(
