@@ -83,6 +83,13 @@ class Engine(Protocol):
     def lead_ns(self) -> int: ...
     @property
     def tick_s(self) -> float: ...
+    @property
+    def remote(self) -> bool:
+        """Whether they run elsewhere, so that this machine's limits do not hold."""
+
+    def check(self, processes: int) -> None:
+        """Refuse, before anything is written, what it cannot do."""
+
     async def start(self, configs: Sequence[IssueConfig]) -> Sequence[Issues]:
         """One process each."""
         ...
@@ -93,6 +100,10 @@ class Local:
 
     lead_ns = 50 * NS_PER_MS
     tick_s = 0.25
+    remote = False
+
+    def check(self, processes: int) -> None:
+        """Whatever it lacks, ``issue.limits`` says."""
 
     async def start(self, configs: Sequence[IssueConfig]) -> Sequence[Issues]:
         return await asyncio.gather(*(launch.start(config) for config in configs))
