@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadgen.analysis.knee import Sample, find_knee
 from loadgen.analysis.stats import MIN_SAMPLES_P99, spread
 from loadgen.analysis.summary import encode
 from loadgen.analysis.validity import Reason
 from loadgen.model import Outcome
 from tests.cases import Case, cases
 from tests.runs import answered, judged, ns, record
+from tests.sweeps import run_of, swept
 
 Observed = dict[str, Any]
 
 OUR_WORD = {"client could not keep the schedule": "send_lag"}
 """The cases' words, where ours are others."""
 
-NOT_OURS = {"why", "not", "verdict", "capacity_rps"}
-"""Described, or a later room's to say."""
+NOT_OURS = {"why", "not", "verdict"}
+"""Described, or said by another name."""
 
 
 def few_samples(given: Case) -> Observed:
@@ -63,11 +65,25 @@ def far_behind(given: Case) -> Observed:
         )
         for seq in range(50)
     ]
-    verdict = judged(records).verdict
+    summary = judged(records)
+    run = run_of(summary, records, rate_rps=given["planned_rps"])
+    knee = swept([run]).knee
+    assert "client_limited" in knee.flags
     return {
-        "run_valid": verdict.status == "valid",
-        "reason": next(_codes(verdict.reasons)),
+        "run_valid": summary.verdict.status == "valid",
+        "reason": next(_codes(summary.verdict.reasons)),
+        "capacity_rps": knee.rate_rps,
     }
+
+
+def still_passes(given: Case) -> Observed:
+    samples = [
+        Sample(rate, 0, ratio)
+        for rate, ratio in zip(given["rates"], given["goodput_fraction"], strict=True)
+    ]
+    knee = find_knee(samples, 0.95)
+    assert "never_saturated" in knee.flags
+    return {"capacity_rps": knee.rate_rps, "text": knee.text}
 
 
 def _codes(reasons: list[Reason]) -> Any:
@@ -75,6 +91,7 @@ def _codes(reasons: list[Reason]) -> Any:
 
 
 PLAYS: dict[str, Callable[[Case], Observed]] = {
+    "rep-04-never-saturated": still_passes,
     "rep-06-json-nan": no_number,
     "rep-08-unknown-layer": nobody_knows,
     "rep-09-client-limited-run": far_behind,
