@@ -3,7 +3,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup burst test lint type fmt bench engines test-engines lock clean
+.PHONY: help setup burst test lint type fmt bench engines test-engines test-gpu lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ engines: setup ## install real engines into the cache folder (see tests/engines/
 
 test-engines: setup ## the main job against real engines; prints what was skipped and why
 	$(PY) -m pytest -q -m engines tests/engines -rs
+
+test-gpu: setup ## the main job on this machine's GPU; says why where there is none
+	$(PY) -m tests.gpu
 
 lock: ## write requirements.lock anew (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev --extra tokenizers pyproject.toml -o requirements.lock

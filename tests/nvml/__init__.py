@@ -14,27 +14,29 @@ import pytest
 
 from loadgen.telemetry.samples import Sample
 
-__all__ = ["build", "environment", "watch"]
+__all__ = ["build", "compile_library", "environment", "watch"]
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 
 
 def build(folder: Path, *, v2: bool = True) -> Path:
-    """Compile the library into a folder of its own; skips where nothing compiles."""
+    """The fake library, compiled into a folder of its own."""
+    return compile_library(
+        SOURCE, folder / "libnvidia-ml.so.1", *([] if v2 else ["-DNO_V2"])
+    )
+
+
+def compile_library(source: Path, library: Path, *flags: str) -> Path:
+    """Compile a shared library; skips where nothing compiles. Returns its folder."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
-    folder.mkdir(parents=True, exist_ok=True)
-    flags = [] if v2 else ["-DNO_V2"]
+    library.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-O1", "-Wall", "-Wextra", "-shared", "-fPIC", "-pthread"]
     subprocess.run(
-        [
-            *(compiler, "-O1", "-Wall", "-Wextra", "-shared", "-fPIC", *flags),
-            *("-o", str(folder / "libnvidia-ml.so.1"), str(SOURCE)),
-        ],
-        check=True,
-        timeout=60,
+        [*command, *flags, "-o", str(library), str(source)], check=True, timeout=60
     )
-    return folder
+    return library.parent
 
 
 def environment(library: Path, scenario: Path) -> dict[str, str]:
