@@ -2,8 +2,10 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
+RAY_VENV ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loadgen-ray
+RAY := ray==2.60.0
 .DEFAULT_GOAL := help
-.PHONY: help setup burst test lint type fmt bench engines test-engines test-gpu lock clean
+.PHONY: help setup burst test lint type fmt bench engines test-engines test-ray test-gpu lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +44,15 @@ engines: setup ## install real engines into the cache folder (see tests/engines/
 
 test-engines: setup ## the main job against real engines; prints what was skipped and why
 	$(PY) -m pytest -q -m engines tests/engines -rs
+
+$(RAY_VENV)/.ready: requirements.lock
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(RAY_VENV)/bin/python -m pip install --quiet $(RAY)
+	@touch $@
+
+test-ray: $(RAY_VENV)/.ready ## the main job from two nodes of a Ray cluster on this machine
+	PYTHONPATH=. $(RAY_VENV)/bin/python -m pytest -q -rs tests/e2e/test_ray.py
 
 test-gpu: setup ## the main job on this machine's GPU; says why where there is none
 	$(PY) -m tests.gpu

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import platform
+import socket
 import sys
 import threading
 import time
@@ -43,6 +45,7 @@ AT_ONCE = 8
 memory, and keeps the brackets narrow."""
 
 END_S = 5.0
+KNOCK_S = 5.0
 
 
 class RayIssuing:
@@ -245,7 +248,8 @@ class RayEngine:
     """Actors of a Ray cluster, one an issuing process, spread over its nodes.
 
     Args:
-        address: of the cluster; ``auto`` finds one on this machine or in RAY_ADDRESS.
+        address: the head's HOST:PORT; ``auto`` takes RAY_ADDRESS, or finds the one
+            of this machine.
 
     Raises:
         UsageError: Ray is not installed.
@@ -260,6 +264,8 @@ class RayEngine:
             ) from None
         self._ray: Any = ray
         self._address = address
+        if address == "auto":
+            self._address = os.environ.get("RAY_ADDRESS") or "auto"
         self.lead_ns = NS_PER_S
         self.tick_s = 0.25
         self.remote = True
@@ -287,13 +293,14 @@ class RayEngine:
         if not ray.is_initialized():
             sys.stdout = cast("TextIO", _OursAlone(sys.stdout, sys.stderr))
             try:
+                _knock(self._address)
                 ray.init(
                     address=self._address,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                     namespace="loadgen",
                 )
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError) as error:
                 raise UsageError(
                     f"no Ray cluster at {self._address}: {_first(error)}",
                     "start one with ray start --head, or name it by --ray-address",
@@ -304,6 +311,18 @@ class RayEngine:
                 f"the Ray cluster has {free} free processors, {processes} are needed",
                 "lower --processes, or add nodes",
             )
+
+
+def _knock(address: str) -> None:
+    """Where nobody listens, Ray would try for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: not HOST:PORT.
+    """
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
 
 
 class _OursAlone:
