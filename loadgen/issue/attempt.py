@@ -231,7 +231,8 @@ class Attempt:
         total_ns = self._start_ns + limits.total_ns
         if not self._established:
             return min(total_ns, self._start_ns + limits.connect_ns)
-        return min(total_ns, self._last_ns + limits.idle_ns)
+        heard_ns = self._lane.t0_ns + (self.read_ns or 0)
+        return min(total_ns, max(self._last_ns, heard_ns) + limits.idle_ns)
 
     def expire(self, now_ns: int) -> None:
         limits = self._lane.limits
@@ -301,11 +302,10 @@ class Attempt:
             return False
         data, stamp_ns, alone = received
         lane = self._lane
-        self._last_ns = now_ns = lane.now_ns()
+        at_ns = lane.now_ns() - lane.t0_ns
         if not data:
             self._end(self._response.eof())
             return False
-        at_ns = now_ns - lane.t0_ns
         if stamp_ns is not None:
             stamped_ns = stamp_ns - lane.epoch_ns
             if stamped_ns <= at_ns:
@@ -314,8 +314,9 @@ class Attempt:
                 lane.suspect, alone = True, False
         elif self.stamped:
             alone = False  # a stamp that is missing: known only to be no later
-        if self.read_ns is not None and at_ns < self.read_ns:
-            at_ns = self.read_ns
+        read_ns = self.read_ns
+        if read_ns is not None and at_ns < read_ns:
+            at_ns = read_ns
         self.read_ns = at_ns
         ending = self._response.feed(data, at_ns, alone)
         if ending is not None:

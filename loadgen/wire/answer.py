@@ -15,45 +15,51 @@ from loadgen.wire.protocols.delta import Delta, Output, Usage
 if TYPE_CHECKING:
     from loadgen.wire.protocols import Protocol
 
-__all__ = ["MAX_EXCERPT_BYTES", "Answer", "Text"]
+__all__ = ["MAX_EXCERPT_BYTES", "TEXT_BATCH_BYTES", "Answer", "Text"]
 
 MAX_EXCERPT_BYTES = 2048
-_TEXT_BATCH = 64
-_TEXT_BATCH_CHARS = 4096
+TEXT_BATCH_BYTES = 1024
 
 
 class Text:
-    """Answer text as a digest, and as text where it is to be kept."""
+    """Answer text as a digest, and as text where it is to be kept.
 
-    __slots__ = ("_digest", "_keep", "_kept", "_pieces")
+    Attributes:
+        held: UTF-8 not in the digest yet: append to it, and ``settle`` once it is
+            ``TEXT_BATCH_BYTES`` long.
+    """
+
+    __slots__ = ("_digest", "_kept", "held")
 
     def __init__(self, keep: bool) -> None:
-        self._keep = keep
-        self._pieces: list[str] = []
-        self._kept: list[str] = []
-        self._digest = hashlib.sha256()
+        self.held = bytearray()
+        self._kept = bytearray() if keep else None
+        self._digest: hashlib._Hash | None = None
 
     def add(self, piece: str) -> None:
-        self._pieces.append(piece)
-        if len(self._pieces) >= _TEXT_BATCH or len(piece) >= _TEXT_BATCH_CHARS:
-            self._settle()
+        self.held += piece.encode("utf-8", "replace")
+        if len(self.held) >= TEXT_BATCH_BYTES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Take what is held into the digest."""
+        if self._digest is None:
+            self._digest = hashlib.sha256()
+        self._digest.update(self.held)
+        if self._kept is not None:
+            self._kept += self.held
+        self.held.clear()
 
     def sha256(self) -> str:
         """Hex, of the UTF-8 text."""
-        self._settle()
+        if self._digest is None:
+            return hashlib.sha256(self.held).hexdigest()
+        self.settle()
         return self._digest.hexdigest()
 
     def whole(self) -> str | None:
         """The text; None where it is not kept."""
-        self._settle()
-        return "".join(self._kept) if self._keep else None
-
-    def _settle(self) -> None:
-        encoded = "".join(self._pieces).encode("utf-8", "replace")
-        self._pieces.clear()
-        self._digest.update(encoded)
-        if self._keep:
-            self._kept.append(encoded.decode("utf-8"))
+        return None if self._kept is None else (self._kept + self.held).decode()
 
 
 class Answer:
@@ -61,14 +67,13 @@ class Answer:
 
     Attributes:
         kinds: what each event that may be a token carried (see ``tokens``).
-        events: events of the protocol.
+        heard: an event of the protocol came.
         done: the end mark came.
         text: the first choice's answer text.
         error: the first one reported, and ``error_bytes`` as it was sent.
         finish_reason: the last one, or the first that means failure.
         prompt_tokens: by usage; None: not said. The other counts likewise.
         usage_is_final: usage came with or after a finish reason.
-        choices: indices of the choices seen.
         model: not bounded, not checked; ``response_id`` likewise.
     """
 
@@ -76,14 +81,14 @@ class Answer:
         "_cumulative",
         "_done_ends",
         "_finished",
+        "_first",
         "_grown",
-        "_latest",
-        "choices",
+        "_others",
         "done",
         "error",
         "error_bytes",
-        "events",
         "finish_reason",
+        "heard",
         "kinds",
         "model",
         "output_tokens",
@@ -98,11 +103,11 @@ class Answer:
         self._cumulative = protocol.cumulative
         self._done_ends = protocol.done_ends
         self._grown: str | None = ""
-        self._latest: tuple[int, ...] = ()
-        self._finished: set[int] = set()
-        self.choices: set[int] = set()
+        self._first: tuple[int, ...] = ()
+        self._others: set[int] | None = None  # sets are large, and seldom needed
+        self._finished: set[int] | None = None
         self.kinds = bytearray()
-        self.events = 0
+        self.heard = False
         self.done = False
         self.text = Text(keep_text)
         self.error: ServerError | None = None
@@ -120,7 +125,14 @@ class Answer:
         """It came to its end: each choice seen has one, or the protocol's sign came."""
         if self._done_ends and self.done:
             return True
-        return self.finish_reason is not None and self.choices <= self._finished
+        if self.finish_reason is None:
+            return False
+        return self.choices <= (self._finished or set())
+
+    @property
+    def choices(self) -> frozenset[int]:
+        """Indices of the choices seen."""
+        return frozenset(self._first).union(self._others or ())
 
     def fold(self, delta: Delta, raw: bytes) -> None:
         """Add one event that is not malformed.
@@ -129,7 +141,7 @@ class Answer:
             delta: what it says.
             raw: as it was sent.
         """
-        self.events += 1
+        self.heard = True
         if self._cumulative:
             delta = self._without_repeat(delta)
         if delta.output == "answer":
@@ -138,9 +150,8 @@ class Answer:
                 self.text.add(delta.text)
         elif delta.output != "none":
             self._count_wordless(delta)
-        if delta.choices != self._latest:
-            self._latest = delta.choices
-            self.choices.update(delta.choices)
+        if delta.choices != self._first:
+            self._note_choices(delta.choices)
         if self.response_id is None:
             self.response_id = delta.response_id
         if self.model is None:
@@ -152,6 +163,14 @@ class Answer:
             or delta.done
         ):
             self._note(delta, raw)
+
+    def _note_choices(self, choices: tuple[int, ...]) -> None:
+        if not self._first:
+            self._first = choices
+            return
+        if self._others is None:
+            self._others = set()
+        self._others.update(choices)
 
     def _count_wordless(self, delta: Delta) -> None:
         """Reasoning, or an empty string that may or may not be a token."""
@@ -167,7 +186,7 @@ class Answer:
     def _note(self, delta: Delta, raw: bytes) -> None:
         """What few events say: an end, usage, an error."""
         if delta.finish_reason is not None:
-            self._finished.update(delta.finished)
+            self._finished = (self._finished or set()).union(delta.finished)
             if self.finish_reason not in BAD_FINISHES:
                 self.finish_reason = delta.finish_reason
         if delta.usage is not None:

@@ -83,6 +83,7 @@ class Connection:
     Attributes:
         fd: its file descriptor.
         local_port: None until connected.
+        ended: the peer has said, inside TLS, that no more will come.
         uses: requests it has carried.
         idle_since_ns: when its last answer ended; None while it never idled.
         expires_ns: when it must not be used any more; None: no word from the server.
@@ -94,12 +95,11 @@ class Connection:
     __slots__ = (
         "_cipher",
         "_connecting",
-        "_poll",
-        "_recvmsg",
         "_secured",
         "_sock",
         "_stamped",
         "_unsent",
+        "ended",
         "expires_ns",
         "fd",
         "idle_since_ns",
@@ -121,13 +121,11 @@ class Connection:
             self._sock.close()
             raise
         self.fd = self._sock.fileno()
-        self._recvmsg = self._sock.recvmsg
-        self._poll = select.poll()
-        self._poll.register(self.fd, select.POLLIN | select.POLLOUT)
         self._connecting = True
         self._secured = self._cipher is None
-        self._unsent = memoryview(b"")
+        self._unsent: bytes | memoryview = b""
         self.local_port: int | None = None
+        self.ended = False
         self.uses = 0
         self.idle_since_ns: int | None = None
         self.expires_ns: int | None = None
@@ -136,11 +134,6 @@ class Connection:
     def wants_write(self) -> bool:
         """Whether progress waits for the socket to become writable."""
         return self._connecting or bool(self._unsent)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the peer has said, inside TLS, that no more will come."""
-        return self._cipher is not None and self._cipher.ended
 
     @property
     def stamped(self) -> bool:
@@ -155,7 +148,7 @@ class Connection:
             TlsError: the handshake failed.
         """
         if self._connecting:
-            if not self._poll.poll(0):
+            if not self._poll():
                 return False
             code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -219,7 +212,7 @@ class Connection:
             TlsError: a record that does not decrypt.
         """
         try:
-            data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            data, ancillary, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
         except BlockingIOError:
             return None
         if self._stamped:
@@ -238,14 +231,14 @@ class Connection:
         plain = cipher.decrypt(data)
         if answer := cipher.outgoing():
             self._push(answer)
+        self.ended = cipher.ended
         if plain or cipher.ended:
             return plain, stamp_ns, alone and cipher.whole
         return None
 
     def is_quiet(self) -> bool:
         """Whether the connection is alive with nothing to read, fit for a request."""
-        events = self._poll.poll(0)
-        if events and events[0][1] == select.POLLOUT:
+        if self._poll() == select.POLLOUT:
             return True
         if self._cipher is None:
             return False
@@ -253,6 +246,13 @@ class Connection:
             return self.receive() is None
         except (OSError, TlsError):
             return False
+
+    def _poll(self) -> int:
+        """For what it is ready now; 0: for nothing."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN | select.POLLOUT)
+        ready = poll.poll(0)
+        return ready[0][1] if ready else 0
 
     def close(self) -> None:
         """Let go of it; what is unread is lost."""

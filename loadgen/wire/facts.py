@@ -8,7 +8,7 @@ import msgspec
 
 from loadgen.model import Ending, Outcome, ServerError, TokenSource
 
-__all__ = ["Facts", "redacted"]
+__all__ = ["Facts", "redacted", "without_secrets"]
 
 # A shorter beginning of a secret at a cut end tells nothing.
 _TELLING_CHARS = 8
@@ -53,10 +53,34 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 def redacted(text: str, secrets: Sequence[str]) -> str:
     """A server's words without our secrets, nor the beginning of one cut off."""
     for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[redacted]")
+        if not secret or secret[:_TELLING_CHARS] not in text:
+            continue
+        text = text.replace(secret, "[redacted]")
         for length in range(len(secret) - 1, _TELLING_CHARS - 1, -1):
             if text.endswith(secret[:length]):
                 text = text[:-length] + "[redacted]"
                 break
     return text
+
+
+def without_secrets(facts: Facts, secrets: Sequence[str]) -> Facts:
+    """The same, should the server have said a secret of ours in its words."""
+
+    def clean(text: str | None) -> str | None:
+        return None if text is None else redacted(text, secrets)
+
+    error = facts.error
+    if error is not None:
+        code = error.code if isinstance(error.code, int) else clean(error.code)
+        error = ServerError(clean(error.message), clean(error.type), code)
+    return msgspec.structs.replace(
+        facts,
+        finish_reason=clean(facts.finish_reason),
+        error=error,
+        model=clean(facts.model),
+        response_id=clean(facts.response_id),
+        headers={
+            name: redacted(words, secrets) for name, words in facts.headers.items()
+        },
+        body_excerpt=clean(facts.body_excerpt),
+    )

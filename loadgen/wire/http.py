@@ -26,6 +26,37 @@ MAX_HEAD_BYTES = 256 * 1024
 
 _FORBIDDEN = frozenset(b"\r\n\0")
 
+_SHORT_BYTES = 2048
+
+
+def _chunk_head(length: int) -> tuple[bytes, int]:
+    """How that many bytes begin if they are one whole chunk, and its size.
+
+    Size -1: they are none. With leading zeros or an extension they may be one all the
+    same, but not one to be told by this.
+    """
+    for digits in range(1, 5):
+        size = length - digits - 4
+        head = b"%x\r\n" % max(0, size)
+        if size > 0 and len(head) == digits + 2:
+            return head, size
+    return b"", -1
+
+
+_CHUNK_HEADS = tuple(map(_chunk_head, range(_SHORT_BYTES)))
+
+
+def whole_chunk(data: bytes) -> bytes | None:
+    """The payload where ``data`` is one chunk and no more; None: not surely."""
+    if len(data) >= _SHORT_BYTES:
+        return None
+    head, size = _CHUNK_HEADS[len(data)]
+    # Quicker than to ask how it begins and ends, and then to cut.
+    payload = data.removeprefix(head).removesuffix(b"\r\n")
+    if len(payload) != size:
+        payload = data.removeprefix(head.upper()).removesuffix(b"\r\n")
+    return payload if len(payload) == size else None
+
 
 class Sink(Protocol):
     """Where the pieces of one response go, in order."""
@@ -35,6 +66,8 @@ class Sink(Protocol):
     ) -> None: ...
     def body(self, data: bytes) -> None: ...
     def end_of_read(self, at_ns: int, queue_empty: bool) -> None: ...
+    def whole_read(self, data: bytes, at_ns: int, queue_empty: bool) -> None:
+        """``body`` and ``end_of_read`` of a read that held just this payload."""
 
 
 class RequestHead:
@@ -93,6 +126,7 @@ class Response:
 
     __slots__ = (
         "_at_ns",
+        "_between",
         "_framed",
         "_head_bytes",
         "_headed",
@@ -116,6 +150,7 @@ class Response:
         self._head_bytes = 0  # of the head, then of the trailers
         self._headed = False
         self._framed = False
+        self._between = False  # a chunk has ended, and no byte of the next came
         self.ending: Ending | None = None
         self.detail: str | None = None
         self.started = False
@@ -137,6 +172,13 @@ class Response:
         Returns:
             How the message ended; None while it goes on.
         """
+        # A whole chunk leaves the parser as it was: one that came alone may pass it by.
+        if self._between and (payload := whole_chunk(data)) is not None:
+            self._sink.whole_read(payload, at_ns, queue_empty)
+            return None
+        return self._feed(data, at_ns, queue_empty)
+
+    def _feed(self, data: bytes, at_ns: int, queue_empty: bool) -> Ending | None:
         assert self._parser is not None
         self.started = True
         self._at_ns = at_ns
@@ -148,6 +190,7 @@ class Response:
             self.reusable = False
         except HttpParserError as error:
             self._stop(error)
+        self._between = self._between and data.endswith(b"\r\n")
         self._sink.end_of_read(at_ns, queue_empty)
         if self._head_bytes > MAX_HEAD_BYTES:
             self._fail(f"header_too_large: a head above {MAX_HEAD_BYTES} bytes")
@@ -167,7 +210,7 @@ class Response:
 
     def _stop(self, error: HttpParserError) -> None:
         """The parser gave up: bad bytes, more than the message, or a fault of ours."""
-        self.reusable = False
+        self._between = self.reusable = False
         if isinstance(error, HttpParserCallbackError):
             cause = error.__context__ or error
             if not isinstance(cause, _ExtraBytesError):
@@ -178,6 +221,7 @@ class Response:
             self.findings.append("extra_bytes")
 
     def _fail(self, detail: str) -> None:
+        self._between = False
         if self.ending is None:
             self.ending, self.detail, self.reusable = Ending.PROTOCOL, detail, False
 
@@ -212,7 +256,14 @@ class Response:
         self.reusable = self._parser.should_keep_alive()
         self._sink.head(status, headers, self._at_ns)
 
+    def on_chunk_header(self) -> None:
+        self._between = False
+
+    def on_chunk_complete(self) -> None:
+        self._between = True
+
     def on_message_complete(self) -> None:
+        self._between = False
         if self._headed:
             self.ending = Ending.COMPLETE
 

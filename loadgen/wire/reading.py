@@ -10,9 +10,9 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from loadgen.model import Ending, Outcome, ServerError, TokenSource
-from loadgen.wire.answer import MAX_EXCERPT_BYTES, Answer
-from loadgen.wire.facts import Facts, redacted
+from loadgen.model import Ending, Outcome, TokenSource
+from loadgen.wire.answer import MAX_EXCERPT_BYTES, TEXT_BATCH_BYTES, Answer
+from loadgen.wire.facts import Facts, without_secrets
 from loadgen.wire.framing import Event, FramingError, NdjsonFramer, SseFramer
 from loadgen.wire.headers import header_findings, kept_headers, retry_after
 from loadgen.wire.outcome import decide
@@ -20,7 +20,8 @@ from loadgen.wire.protocols import lenient
 from loadgen.wire.protocols.delta import Delta
 from loadgen.wire.protocols.errors import error_in, error_of_failed
 from loadgen.wire.protocols.values import clip
-from loadgen.wire.tokens import REASONING, Tokens, settle
+from loadgen.wire.tokens import ANSWER, CLEAN, REASONING, Tokens, parted, settle
+from loadgen.wire.twin import Twin, twin_of
 
 if TYPE_CHECKING:
     from loadgen.wire.protocols import Protocol
@@ -31,6 +32,8 @@ MAX_BODY_BYTES = 1 << 30
 MAX_WHOLE_BYTES = 16 << 20
 MAX_ERROR_BYTES = 64 << 10
 MAX_NAME_CHARS = 256
+# A template that no longer fits is looked for anew after so many tokens.
+_TWIN_EVERY = 16
 # What may stand before the byte that tells what a body is; a BOM's bytes too.
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -60,7 +63,6 @@ class Reading:
     __slots__ = (
         "_answer",
         "_bad_events",
-        "_clean",
         "_decode",
         "_ends_in_token",
         "_findings",
@@ -69,10 +71,13 @@ class Reading:
         "_framer",
         "_headers",
         "_headers_ns",
+        "_held",
         "_kept",
         "_last_clean",
         "_last_ns",
+        "_marks",
         "_mode",
+        "_next",
         "_odd",
         "_protocol",
         "_secrets",
@@ -80,6 +85,8 @@ class Reading:
         "_status",
         "_stream",
         "_trailing",
+        "_twin",
+        "_twin_due",
         "_whole",
         "broken",
         "bytes_received",
@@ -101,7 +108,8 @@ class Reading:
         self.bytes_received = 0
         self._answer = Answer(protocol, keep_text)
         self._stamps = array("q")
-        self._clean = bytearray()
+        self._marks = self._answer.kinds  # a kind, with CLEAN once it is stamped
+        self._held = self._answer.text.held
         self._status: int | None = None
         self._headers: dict[str, str] = {}
         self._headers_ns: int | None = None
@@ -111,13 +119,16 @@ class Reading:
         self._last_clean = False
         self._mode = _UNTOLD
         self._framer: SseFramer | NdjsonFramer = SseFramer()
-        self._whole = bytearray()  # a body that is no stream
-        self._kept = bytearray()  # the body's beginning, until a token comes
+        self._whole: bytearray | None = None  # a body that is no stream
+        self._kept = b""  # the body's beginning, until a token comes
         self._odd: bytes | None = None  # the first event that is none
         self._bad_events = 0
         self._trailing = False
         self._ends_in_token = False  # the last event of this read was a token's
         self._findings: list[str] = []
+        self._twin: Twin | None = None
+        self._next: Twin | None = None  # the same, unless half an event is pending
+        self._twin_due = 1  # not the first: the framer begins otherwise
 
     @property
     def done(self) -> bool:
@@ -149,7 +160,10 @@ class Reading:
                 self._break("event_too_large")
                 return
             for event in events:
-                self._take(event)
+                delta = self._take(event)
+            if len(events) == 1 and len(self._stamps) >= self._twin_due:
+                self._look_for_twin(data, delta)
+            self._next = None if self._framer.pending else self._twin
         else:
             self._hold(data)
         if self.bytes_received > MAX_BODY_BYTES:
@@ -167,19 +181,34 @@ class Reading:
                 return
             self._first_byte_ns = at_ns
         answer = self._answer
-        if self._first_event_ns is None and answer.events:
+        if self._first_event_ns is None and answer.heard:
             self._first_event_ns = at_ns
         self._last_ns = at_ns
         self._last_clean = queue_empty
-        fresh = len(answer.kinds) - len(self._stamps)
-        if fresh == 1:
-            self._stamps.append(at_ns)
+        fresh = len(self._marks) - len(self._stamps)
+        if fresh:
             # The stamp is the read's last byte's: another's than the token's if an
             # event, or a part of one, came after it.
-            exact = queue_empty and self._ends_in_token and not self._framer.pending
-            self._clean.append(exact)
-        elif fresh:
-            self._stamp(fresh, at_ns, queue_empty and not self._framer.pending)
+            clean = queue_empty and not self._framer.pending
+            self._stamp(at_ns, clean and (fresh > 1 or self._ends_in_token))
+
+    def whole_read(self, data: bytes, at_ns: int, queue_empty: bool) -> None:
+        """``body`` and ``end_of_read`` of a read that held just this payload."""
+        twin = self._next
+        if twin is None or (piece := twin.piece(data)) is None:
+            self.body(data)
+            self.end_of_read(at_ns, queue_empty)
+            return
+        self.bytes_received += len(data)
+        self._held += piece
+        if len(self._held) >= TEXT_BATCH_BYTES:
+            self._answer.text.settle()
+        self._marks.append(ANSWER | CLEAN if queue_empty else ANSWER)
+        self._stamps.append(at_ns)
+        self._last_ns = at_ns
+        self._last_clean = queue_empty
+        if self.bytes_received > MAX_BODY_BYTES:
+            self._break("body_too_large")
 
     def close(self, ending: Ending, at_ns: int) -> Facts:
         """The exchange is over.
@@ -192,9 +221,8 @@ class Reading:
             ending = Ending.PROTOCOL
         alien = self._finish_body(ending)
         answer = self._answer
-        tokens = settle(
-            answer.kinds, self._stamps, self._clean, output_tokens=answer.output_tokens
-        )
+        kinds, clean = parted(self._marks)
+        tokens = settle(kinds, self._stamps, clean, output_tokens=answer.output_tokens)
         outcome = decide(
             ending=ending,
             status=self._status,
@@ -205,7 +233,8 @@ class Reading:
             alien=alien,
         )
         self._find(outcome, ending, tokens)
-        return self._facts(outcome, ending, at_ns, tokens)
+        facts = self._facts(outcome, ending, at_ns, tokens)
+        return without_secrets(facts, self._secrets) if self._secrets else facts
 
     def _tell(self, data: bytes) -> bytes:
         """Tell by its first byte what the body is; Content-Type is not trusted."""
@@ -224,38 +253,58 @@ class Reading:
 
     def _hold(self, data: bytes) -> None:
         """Keep a body that is no stream until it is whole."""
+        if self._mode not in (_WHOLE, _FAILED):
+            return
+        if self._whole is None:
+            self._whole = bytearray()
         if self._mode == _WHOLE:
             self._whole += data
             if len(self._whole) > MAX_WHOLE_BYTES:
                 self._break("body_too_large")
-        elif self._mode == _FAILED and len(self._whole) < MAX_ERROR_BYTES:
+        elif len(self._whole) < MAX_ERROR_BYTES:
             self._whole += data[: MAX_ERROR_BYTES - len(self._whole)]
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event) -> Delta | None:
+        """Add up one event; what it says, unless that counts for nothing."""
         answer = self._answer
         self._ends_in_token = False
         if answer.done:
             self._trailing = self._trailing or event.data != b"[DONE]"
-            return
+            return None
         delta = self._decode(event)
         if not delta.malformed:
-            tokens = len(answer.kinds)
+            tokens = len(self._marks)
             answer.fold(delta, event.data)
-            self._ends_in_token = len(answer.kinds) > tokens
-            return
+            self._ends_in_token = len(self._marks) > tokens
+            if delta.done:
+                self._twin = None
+            return delta
         self._bad_events += 1
         if self._odd is None:
             self._odd = event.data[:MAX_EXCERPT_BYTES]
+        return None
 
-    def _stamp(self, count: int, at_ns: int, clean: bool) -> None:
-        for _ in range(count):
+    def _look_for_twin(self, data: bytes, delta: Delta | None) -> None:
+        """Learn from the payload of one event how the next will look."""
+        if delta is None or delta.output != "answer" or self._protocol.cumulative:
+            return
+        framer = type(self._framer)()
+        self._twin = twin_of(data, delta, self._decode, framer)
+        self._twin_due = len(self._stamps) + _TWIN_EVERY
+
+    def _stamp(self, at_ns: int, clean: bool) -> None:
+        """Stamp each token event that has none yet."""
+        for place in range(len(self._stamps), len(self._marks)):
+            self._kept = b""
             self._stamps.append(at_ns)
-            self._clean.append(clean)
+            if clean:
+                self._marks[place] |= CLEAN
 
     def _break(self, finding: str) -> None:
         self.broken = True
+        self._next = self._twin = None
         self._findings.append(finding)
-        self._whole.clear()
+        self._whole = None
 
     def _finish_body(self, ending: Ending) -> bool:
         """Read what is still held; whether the body is not the protocol's."""
@@ -265,20 +314,19 @@ class Reading:
         if self._mode == _EVENTS:
             self._flush()
             odd = self._bad_events or self._framer.ignored
-            alien = bool(odd and not answer.events and ending is Ending.COMPLETE)
+            alien = bool(odd and not answer.heard and ending is Ending.COMPLETE)
         elif self._mode == _WHOLE and not self.broken:
             alien = not self._read_whole() and ending is Ending.COMPLETE
             clean = self._last_clean
         elif self._mode == _FAILED:
-            answer.error = error_of_failed(bytes(self._whole), self._decode)
-        fresh = len(answer.kinds) - len(self._stamps)
-        if fresh and self._last_ns is not None:
-            self._stamp(fresh, self._last_ns, clean)
+            answer.error = error_of_failed(bytes(self._whole or b""), self._decode)
+        if self._last_ns is not None:
+            self._stamp(self._last_ns, clean)
         return alien
 
     def _read_whole(self) -> bool:
         """Read a body that is one piece of JSON; whether it is the protocol's."""
-        body = bytes(self._whole)
+        body = bytes(self._whole or b"")
         delta = self._protocol.decode_whole(body)
         if delta.malformed:
             error = error_in(lenient.loads(body))
@@ -310,7 +358,7 @@ class Reading:
         streamed, whole = self._mode == _EVENTS, self._mode == _WHOLE
         sse = streamed and not isinstance(self._framer, NdjsonFramer)
         done_early = answer.done and not answer.finished and answer.error is None
-        hidden = bool(answer.reasoning_tokens) and REASONING not in answer.kinds
+        reasoned = REASONING in self._marks or REASONING | CLEAN in self._marks
         checks = [
             (sse and "json" in content_type, "content_type_mismatch"),
             (whole and "event-stream" in content_type, "content_type_mismatch"),
@@ -318,7 +366,7 @@ class Reading:
             (self._trailing, "events_after_done"),
             (self._bad_events > 0, "bad_events"),
             (len(answer.choices) > 1, "several_choices"),
-            (hidden, "hidden_reasoning"),
+            (bool(answer.reasoning_tokens) and not reasoned, "hidden_reasoning"),
         ]
         if outcome is Outcome.OK:
             checks += [
@@ -359,18 +407,18 @@ class Reading:
             last_token_ns=at_ns[-1] if at_ns else None,
             token_ns=at_ns,
             token_exact=tokens.exact,
-            finish_reason=self._say(answer.finish_reason),
+            finish_reason=answer.finish_reason,
             done=answer.done,
-            error=self._clean_error(answer.error),
+            error=answer.error,
             retry_after_s=wait_s,
             retry_after_raw=wait_raw,
             prompt_tokens=answer.prompt_tokens,
             prompt_tokens_source=unknown if answer.prompt_tokens is None else source,
             output_tokens=output_tokens,
             output_tokens_source=unknown if answer.output_tokens is None else source,
-            model=self._say(clip(answer.model, MAX_NAME_CHARS)),
-            response_id=self._say(clip(answer.response_id, MAX_NAME_CHARS)),
-            headers={k: redacted(v, self._secrets) for k, v in self._headers.items()},
+            model=clip(answer.model, MAX_NAME_CHARS),
+            response_id=clip(answer.response_id, MAX_NAME_CHARS),
+            headers=self._headers,
             body_excerpt=self._excerpt(outcome),
             bytes_received=self.bytes_received,
             comments=self._framer.comments,
@@ -387,15 +435,5 @@ class Reading:
         answer = self._answer
         raw = answer.error_bytes or self._odd
         if raw is None and not answer.kinds:
-            raw = bytes(self._kept)
-        return self._say(raw.decode("utf-8", "replace")) if raw else None
-
-    def _clean_error(self, error: ServerError | None) -> ServerError | None:
-        if error is None or not self._secrets:
-            return error
-        code = error.code if isinstance(error.code, int) else self._say(error.code)
-        return ServerError(self._say(error.message), self._say(error.type), code)
-
-    def _say(self, text: str | None) -> str | None:
-        """A server's words without our secrets."""
-        return None if text is None else redacted(text, self._secrets)
+            raw = self._kept
+        return raw.decode("utf-8", "replace") if raw else None

@@ -10,7 +10,17 @@ from array import array
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["ANSWER", "CLOSING", "EMPTY", "REASONING", "RUNNING", "Tokens", "settle"]
+__all__ = [
+    "ANSWER",
+    "CLEAN",
+    "CLOSING",
+    "EMPTY",
+    "REASONING",
+    "RUNNING",
+    "Tokens",
+    "parted",
+    "settle",
+]
 
 # What a stamped event carried, one byte an event.
 REASONING = 0
@@ -18,6 +28,12 @@ ANSWER = 1
 EMPTY = 2  # an empty string: see above
 RUNNING = 3  # an empty string by which running usage rose: a token
 CLOSING = 4  # an empty string beside a finish reason: no token event
+
+# Beside it: the read that ended the event left nothing behind, neither in the
+# socket nor of a later event. One byte holds both while thousands are in flight.
+CLEAN = 0x80
+_KIND_OF = bytes(mark & ~CLEAN for mark in range(256))
+_CLEAN_OF = bytes(mark >= CLEAN for mark in range(256))
 
 
 class Tokens(NamedTuple):
@@ -31,6 +47,11 @@ class Tokens(NamedTuple):
     exact: list[bool]
     first_answer_ns: int | None
     findings: list[str]
+
+
+def parted(marks: bytearray) -> tuple[bytearray, bytearray]:
+    """Kinds, and for each 1 where its read was clean."""
+    return marks.translate(_KIND_OF), marks.translate(_CLEAN_OF)
 
 
 def settle(
@@ -63,11 +84,12 @@ def settle(
     else:
         at_ns = stamps.tolist()
     first = _first_answer(kinds)
+    alone = len(set(at_ns)) == len(at_ns)  # no read ended two of them
     return Tokens(
         at_ns,
-        _exact(at_ns, clean),
+        [True] * len(at_ns) if alone and 0 not in clean else _exact(at_ns, clean),
         None if first is None else at_ns[first],
-        _findings(at_ns, output_tokens, closing),
+        _findings(at_ns, output_tokens, closing, together=not alone),
     )
 
 
@@ -118,14 +140,15 @@ def _exact(at_ns: list[int], clean: bytearray) -> list[bool]:
     ]
 
 
-def _findings(at_ns: list[int], output_tokens: int | None, closing: int) -> list[str]:
+def _findings(
+    at_ns: list[int], output_tokens: int | None, closing: int, *, together: bool
+) -> list[str]:
     found = []
     events = len(at_ns)
     if output_tokens is not None and output_tokens != events:
         whole = output_tokens == events + closing
         found.append("last_token_without_text" if whole else "events_ne_tokens")
     gaps = events - 1
-    together = sum(a == b for a, b in pairwise(at_ns))
-    if gaps >= 2 and together * 2 > gaps:
+    if together and gaps >= 2 and sum(a == b for a, b in pairwise(at_ns)) * 2 > gaps:
         found.append("buffering_suspected")
     return found

@@ -128,12 +128,18 @@ def _fold(chunk: _Chunk, data: bytes) -> Delta:
     output: Output = "none"
     text = ""
     reason = None
+    spoken: list[int] = []
+    finished: list[int] = []
     for choice in choices:
         carried, piece = _output(choice)
-        output = max(output, carried, key=_RANK.__getitem__)
+        if _RANK[carried] > _RANK[output]:
+            output = carried
         if not choice.index:
             text += piece
-        reason = _reason(choice.finish_reason) or reason
+        if choice.finish_reason and (given := _reason(choice.finish_reason)):
+            reason = given
+            finished.append(choice.index)
+        spoken.append(choice.index)
     usage = chunk.usage
     return Delta(
         output=output,
@@ -143,8 +149,8 @@ def _fold(chunk: _Chunk, data: bytes) -> Delta:
         error=error,
         model=chunk.model,
         response_id=chunk.id,
-        choices=tuple(choice.index for choice in choices),
-        finished=tuple(c.index for c in choices if _reason(c.finish_reason)),
+        choices=tuple(spoken),
+        finished=tuple(finished),
     )
 
 
