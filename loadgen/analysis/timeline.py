@@ -33,16 +33,19 @@ from loadgen.model import Layer, Outcome, Resource
 from loadgen.telemetry.samples import ClientSample, Sample, ServerSample, Watched
 from loadgen.telemetry.series import GaugeSeen, Scrapes
 from loadgen.telemetry.vocabulary import Vocabulary
+from loadgen.units import NS_PER_MS
 
 __all__ = ["Account", "Timeline", "client_counts"]
 
+SOON_NS = 500 * NS_PER_MS
 REFUSED = (Outcome.HTTP_REJECT, Outcome.IN_STREAM_REJECT)
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True):
     """When things happened, ns since t0; None: they did not, or nobody looked.
 
-    ``at_refusal`` are the levels of the last look before the first refusal.
+    ``at_refusal`` are the levels of the last look before the first refusal, or of
+    the first within half a second after it.
     """
 
     first_refusal_ns: int | None
@@ -238,13 +241,19 @@ def _memory_peak_ns(gpu: GpuSeen) -> int | None:
 
 
 def _at(scrapes: Scrapes, instant_ns: int) -> dict[str, float]:
-    """The levels of the last look at or before an instant."""
+    """The levels of the last look before an instant, or soon after it.
+
+    A look before t0 tells of an idle server, so it does not stand for the run.
+    """
     found = {}
     for term in ("running", "waiting", "kv_usage"):
-        levels = _levels(scrapes, term)
+        levels = [look for look in _levels(scrapes, term) if look[0] >= 0]
         earlier = [value for at_ns, value in levels if at_ns <= instant_ns]
+        soon = [value for at_ns, value in levels if at_ns <= instant_ns + SOON_NS]
         if earlier:
             found[term] = earlier[-1]
+        elif soon:
+            found[term] = soon[0]
     return found
 
 

@@ -24,11 +24,12 @@ from loadgen.telemetry.vocabulary import (
     Vocabulary,
     base_name,
 )
-from loadgen.units import ns_to_s
+from loadgen.units import NS_PER_MS, ns_to_s
 
 __all__ = ["InFlight", "ServerSeen", "engine_deltas", "server_seen"]
 
 LAG_MIN_IN_FLIGHT = 4
+LAG_NS = 500 * NS_PER_MS
 _NAMES_SHOWN = 5
 
 
@@ -82,10 +83,11 @@ class InFlight(NamedTuple):
     sent_ns: Floats
     end_ns: Floats
 
-    def at(self, instant_ns: float) -> int:
-        """How many were under way."""
-        sent = np.searchsorted(self.sent_ns, instant_ns, side="right")
-        return int(sent - np.searchsorted(self.end_ns, instant_ns, side="right"))
+    def at(self, instant_ns: float, *, for_ns: float = 0) -> int:
+        """How many were under way; at least so many for ``for_ns`` already."""
+        sent = np.searchsorted(self.sent_ns, instant_ns - for_ns, side="right")
+        ended = np.searchsorted(self.end_ns, instant_ns, side="right")
+        return max(0, int(sent - ended))
 
 
 def server_seen(
@@ -313,15 +315,12 @@ def _gauge_lag(scrapes: Scrapes, in_flight: InFlight) -> Iterator[Finding]:
         if selector is None:
             return
         levels.append(dict(scrapes.level(selector, "gauge")))
-    lagging = [
-        at_ns
-        for at_ns, running in levels[0].items()
-        if not running
-        and not levels[1].get(at_ns)
-        and in_flight.at(at_ns) >= LAG_MIN_IN_FLIGHT
+    idle = [at for at, running in levels[0].items() if not running]
+    under_way = [
+        in_flight.at(at, for_ns=LAG_NS) for at in idle if not levels[1].get(at)
     ]
-    if lagging:
-        most = max(map(in_flight.at, lagging))
+    most = max(under_way, default=0)
+    if most >= LAG_MIN_IN_FLIGHT:
         yield Finding(
             code="gauge_lag",
             count=1,

@@ -216,6 +216,7 @@ def _finding(finding: Finding, total: int) -> str:
 def _files(facts: Facts) -> tuple[FileNote, ...]:
     digest = safe(facts.offered.schedule_digest, DIGEST_CHARS + 3)
     ok = facts.outcomes.get(Outcome.OK, 0)
+    watched = FileNote("telemetry.jsonl", "the server, GPUs and client, look by look")
     return (
         FileNote("summary.json", "this report as numbers"),
         FileNote(
@@ -226,4 +227,5 @@ def _files(facts: Facts) -> tuple[FileNote, ...]:
             "schedule.jsonl",
             f"what was sent and when, sealed{f' ({digest})' if digest else ''}",
         ),
+        *((watched,) if facts.telemetry else ()),
     )

@@ -125,6 +125,19 @@ class Scrapes:
     def _rows(self) -> list[Rows]:
         return [{p.key: p.value for p in sample.points} for sample in self.good]
 
+    @cached_property
+    def _keys(self) -> dict[str, list[Key]]:
+        """All rows ever seen, by base name."""
+        found: dict[str, list[Key]] = {}
+        for key in dict.fromkeys(key for rows in self._rows for key in rows):
+            found.setdefault(key[0], []).append(key)
+        return found
+
+    def _of(self, selector: Selector) -> list[Key]:
+        """The rows that a selector takes."""
+        keys = self._keys.get(selector.name, [])
+        return [key for key in keys if selector.takes(dict(key[1]))]
+
     def _end(self, phase: str) -> int | None:
         """The last good scrape of a phase, by its place in ``good``."""
         places = [i for i, sample in enumerate(self.good) if sample.phase == phase]
@@ -182,24 +195,26 @@ class Scrapes:
 
     def restarts(self) -> int:
         """How often counters fell or a process' start time moved."""
-        counters = [
-            selector
+        counters = {
+            key
             for term, series in self.engine.series.items()
             if self.vocabulary.terms[term].kind == "counter"
             and (selector := self.present(series)) is not None
-        ]
+            for key in self._of(selector)
+        }
+        starts = self._keys.get(_START, [])
         found, last = 0, {}  # type: int, dict[Key, float]
         for rows in self._rows:
             now = {
                 key: value
-                for key, value in rows.items()
-                if value is not None and (key[0] == _START or _any(counters, key))
+                for key in (*counters, *starts)
+                if (value := rows.get(key)) is not None
             }
-            fell = any(value < last.get(key, value) for key, value in now.items())
-            found += fell or any(
+            found += any(
                 value != last.get(key, value)
-                for key, value in now.items()
                 if key[0] == _START
+                else value < last.get(key, value)
+                for key, value in now.items()
             )
             last.update(now)
         return found
@@ -207,9 +222,9 @@ class Scrapes:
     def level(self, selector: Selector, kind: str) -> list[tuple[int, float]]:
         """A gauge over time: (ns since t0, value)."""
         fold: Callable[[Iterable[float]], float] = max if kind == "ratio" else sum
-        levels = []
+        levels, keys = [], self._of(selector)
         for sample, rows in zip(self.good, self._rows, strict=True):
-            values = [v for v in _of(selector, rows).values() if v is not None]
+            values = [v for key in keys if (v := rows.get(key)) is not None]
             if values:
                 levels.append((sample.at_ns, fold(values)))
         return levels
@@ -217,8 +232,8 @@ class Scrapes:
     def _at(self, place: int | None, selector: Selector, kind: str) -> float | None:
         if place is None:
             return None
-        rows = _of(selector, self._rows[place])
-        values = [value for value in rows.values() if value is not None]
+        rows, keys = self._rows[place], self._of(selector)
+        values = [value for key in keys if (value := rows.get(key)) is not None]
         if not values:
             return None
         return max(values) if kind == "ratio" else sum(values)
@@ -227,10 +242,10 @@ class Scrapes:
         levels = self.level(selector, term.kind)
         at_ns, peak = max(levels, key=lambda look: look[1], default=(None, None))
         peaks: dict[Labels, float] = {}
-        for rows in self._rows:
-            for (_, labels), value in _of(selector, rows).items():
-                if value is not None:
-                    peaks[labels] = max(value, peaks.get(labels, value))
+        for key in self._of(selector):
+            seen = [v for rows in self._rows if (v := rows.get(key)) is not None]
+            if seen:
+                peaks[key[1]] = max(seen)
         return GaugeSeen(
             series=_name(series, selector),
             unit=term.unit,
@@ -244,7 +259,7 @@ class Scrapes:
         )
 
     def _counter(self, series: Series, selector: Selector, term: Term) -> CounterSeen:
-        keys = dict.fromkeys(k for rows in self._rows for k in _of(selector, rows))
+        keys = self._of(selector)
         deltas: dict[Labels, float] = {}
         resets = 0
         both = self.before is not None and self.after is not None
@@ -312,18 +327,6 @@ def version_of(text: str) -> tuple[int, ...]:
         if digits != part:
             break
     return tuple(numbers)
-
-
-def _any(selectors: Iterable[Selector], key: Key) -> bool:
-    return any(one.name == key[0] and one.takes(dict(key[1])) for one in selectors)
-
-
-def _of(selector: Selector, rows: Rows) -> dict[Key, float | None]:
-    return {
-        key: value
-        for key, value in rows.items()
-        if key[0] == selector.name and selector.takes(dict(key[1]))
-    }
 
 
 def _differing(values: Mapping[Labels, float]) -> dict[str, float]:

@@ -245,3 +245,17 @@ def _file(folder: Path, scenario: Sequence[str]) -> Path:
     file = folder / "scenario"
     file.write_text("\n".join(scenario) + "\n")
     return file
+
+
+def test_a_torn_last_sample_is_left_out_and_told(tmp_path: Path) -> None:
+    """As a killed run leaves it: judged with what there is, from a copy unsealed."""
+    loadgen(*FEW, "--json", cwd=tmp_path)
+    folder = folder_of(tmp_path)
+    path = folder / "telemetry.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+    (folder / "summary.json").unlink()
+    again = summary_of("report", str(folder), cwd=tmp_path)
+    texts = [one["text"] for one in again["findings"] if one["code"] == "flaw"]
+    assert any("telemetry.jsonl" in text and "torn" in text for text in texts)
+    assert again["reconciliation"] is None
+    assert is_sound(again), again["verdict"]
