@@ -41,18 +41,19 @@ NODE = ("--num-cpus", "1", "--object-store-memory", "100000000", "--block")
 
 
 class Cluster(NamedTuple):
-    """Where the head is, and the processes of both nodes."""
+    """Where the head is, where nodes keep files, and the processes of both nodes."""
 
     address: str
+    folder: Path
     head: subprocess.Popen[bytes]
     second: subprocess.Popen[bytes]
 
 
-def ray(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as out:
+def ray(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "ray.log").open("ab") as out:
         return subprocess.Popen(
             [sys.executable, "-m", "ray.scripts.scripts", *arguments],
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, "TMPDIR": str(folder)},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -96,14 +97,14 @@ def two_nodes() -> Iterator[Cluster]:
         head = ray(
             *("start", "--head", "--port", str(port), "--include-dashboard", "false"),
             *("--temp-dir", str(folder), *here),
-            log=folder / "head.log",
+            folder=folder,
         )
         stack.callback(end, head)
         wait_until(lambda: processors(address) >= 1)
-        second = ray("start", "--address", address, *here, log=folder / "second.log")
+        second = ray("start", "--address", address, *here, folder=folder)
         stack.callback(end, second)
         wait_until(lambda: processors(address) >= 2)
-        yield Cluster(address, head, second)
+        yield Cluster(address, folder, head, second)
 
 
 def end(node: subprocess.Popen[bytes]) -> None:
@@ -194,7 +195,6 @@ def test_two_nodes_send_what_one_process_sends(
         timeout=60,
     )
     seen = []
-    before = set(Path(tempfile.gettempdir()).glob("loadgen-*"))
     for name, flags in (("local", ()), ("ray", by_ray(cluster))):
         server.bodies.clear()
         server.headers.clear()
@@ -210,7 +210,7 @@ def test_two_nodes_send_what_one_process_sends(
         assert {headers["x-key"] for headers in server.headers} == {"s3cret"}
         seen.append(dict(zip(ids, server.bodies, strict=True)))
     assert seen[0] == seen[1]
-    assert set(Path(tempfile.gettempdir()).glob("loadgen-*")) == before
+    assert not list(cluster.folder.glob("loadgen-*")), "a node keeps nothing"
     folder = folder_of(tmp_path / "ray")
     assert {path.name for path in folder.iterdir()} == {
         *("client.json", "manifest.json", "requests.jsonl", "schedule.jsonl"),
