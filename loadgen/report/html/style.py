@@ -33,7 +33,7 @@ h3{margin:24px 0 4px;font-size:15px;font-weight:600}
 .verdict{margin:0 0 6px;font-weight:600}
 .verdict.good{color:var(--yes)}.verdict.bad{color:var(--no)}
 .headline{margin:0;font-size:18px;line-height:1.45;max-width:46em}
-.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));
+.numbers{display:grid;grid-template-columns:repeat(auto-fill,minmax(190px,1fr));
 gap:14px 20px;margin:24px 0 0;padding:0}
 .numbers div{border-top:2px solid var(--ink);padding-top:6px}
 .numbers dt{color:var(--soft);font-size:13px}
