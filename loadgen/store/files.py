@@ -52,11 +52,16 @@ def io_errors(doing: str, path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name only when it is whole and on the disk.
 
-    Whatever goes wrong inside, the old file stays and the new one is removed.
+    Whatever goes wrong inside, the old file stays and the new one is removed. A
+    device or a pipe is written to as it is, and never put aside.
 
     Raises:
         RunDirError: the folder cannot be written or the disk is full.
     """
+    if path.exists() and not path.is_file():
+        with io_errors("write", path), path.open("wb") as out:
+            yield out
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with io_errors("write", path):
         try:

@@ -14,7 +14,7 @@ import pytest
 from loadgen.analysis.summary import Summary
 from loadgen.errors import RunDirError
 from loadgen.store import RunDir
-from loadgen.store.files import clean_name
+from loadgen.store.files import atomic_file, clean_name
 from tests.runs import answered, judged, manifest
 
 STARTED = datetime(2026, 11, 30, 10, 15, 0, tzinfo=UTC)
@@ -178,3 +178,17 @@ def test_a_summary_cannot_point_out_of_its_folder(tmp_path: Path) -> None:
     outside = {"../secret": "sha256:00"}
     run.write_summary(judged([answered(events_ms=[1])], files=outside))
     assert run.edits() == ["../secret is missing"]
+
+
+def test_a_pipe_or_device_is_written_to_and_never_put_aside(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        with atomic_file(pipe) as out:
+            out.write(b"{}\n")
+        assert os.read(reader, 100) == b"{}\n"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
