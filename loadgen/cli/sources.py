@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
 import shutil
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadgen.cli.planning import Plan, protocol_of, write_schedule
+from loadgen.control.judging import open_schedule
 from loadgen.errors import UsageError, naming
 from loadgen.plan.schedule import Schedule, load
 
@@ -96,15 +96,12 @@ class FromFile:
 
 
 def _open(path: Path) -> Schedule:
-    data: Any
     if path.exists() and not path.is_file():
         raise UsageError(f"schedule {path} is no regular file")
-    try:
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise UsageError(f"schedule {path}: {error.strerror}") from None
-    except ValueError:
-        data = b""
     with naming(f"schedule {path}"):
-        return load(data)
+        try:
+            return open_schedule(path)
+        except OSError as error:
+            raise UsageError(str(error.strerror)) from None
+        except ValueError:  # an empty file cannot be mapped
+            return load(b"")

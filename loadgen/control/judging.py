@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from loadgen.analysis.summary import Evidence, Summary, Terms, judge_data
 from loadgen.analysis.timeline import Timeline
 from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
+from loadgen.issue.mapped import Mapped
 from loadgen.issue.progress import read_once
 from loadgen.issue.stats import IssueStats
 from loadgen.model import Ending, Manifest, Outcome, RequestRecord
@@ -25,6 +25,7 @@ from loadgen.plan.schedule import Schedule, load
 from loadgen.store import RunDir, lost_record
 from loadgen.store.files import sha256_of
 from loadgen.store.lines import LineStream
+from loadgen.store.rundir import Records
 from loadgen.telemetry.samples import Sample, Watched
 from loadgen.telemetry.vocabulary import load_vocabulary
 
@@ -42,14 +43,13 @@ def open_schedule(path: Path, *, verify: bool = True) -> Schedule:
     Raises:
         UsageError: it is missing, cut or edited.
     """
-    with path.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return load(data, verify=verify)
+    mapped = Mapped(path)
+    schedule = load(mapped.data, verify=verify)
+    mapped.rewind()
+    return schedule
 
 
-def client_facts(
-    stats: Sequence[IssueStats], steal_share: float | None
-) -> ClientFacts:
+def client_facts(stats: Sequence[IssueStats], steal_share: float | None) -> ClientFacts:
     """The issuers' accounts as one: the worst of each, sums of counts.
 
     Args:
@@ -97,13 +97,14 @@ def _worst(values: Sequence[int | None]) -> int | None:
 
 
 class Judged(NamedTuple):
-    """A judgement, and what it was made from: for pictures of it.
+    """A judgement, and what it was made from: for pictures and exports of it.
 
-    ``timeline`` is None where nothing was watched.
+    ``records`` can be read once more; ``timeline`` is None where nothing was watched.
     """
 
     summary: Summary
     data: RunData
+    records: Records
     terms: Terms
     timeline: Timeline | None
 
@@ -202,7 +203,7 @@ class Judge:
                 timeline=timeline,
             ),
         )
-        self.see(Judged(summary, data, terms, timeline))
+        self.see(Judged(summary, data, records, terms, timeline))
         return summary
 
 
