@@ -76,6 +76,7 @@ def client_facts(stats: Sequence[IssueStats], steal_share: float | None) -> Clie
         loop_lag_max_ns=_worst([lag.max_ns for lag in lags]),
         clock_step_ns=max(steps, key=abs, default=0),
         gc_collections=sum(one.gc_collections for one in stats),
+        gc_pause_max_ns=max((one.gc_pause_max_ns for one in stats), default=None),
         steal_share=steal_share,
         stopped=_why_stopped(stats),
         connections=connections,

@@ -93,6 +93,7 @@ class Issuer:
         self._lane: Lane
         self._loop: Loop
         self._guard: StampGuard | None = None
+        self._pauses = _Pauses()
 
     def settle(self) -> None:
         """Collect what construction left and spare the collector the rest."""
@@ -123,9 +124,11 @@ class Issuer:
         if stopped is not None:
             self._loop.drain(stopped)
         gc.disable()
+        gc.callbacks.append(self._pauses)
         before = _Usage.now()
         self._loop.run()
         after = _Usage.now()
+        gc.callbacks.remove(self._pauses)
         gc.enable()
         gc.unfreeze()
         self._account_for_unsent()
@@ -258,6 +261,7 @@ class Issuer:
             stop=loop.stopped,
             internal=journal.faults,
             gc_collections=after.collections - before.collections,
+            gc_pause_max_ns=self._pauses.longest_ns,
             cpu_s=after.cpu_s - before.cpu_s,
             waited_s=(after.waited_s or 0) - (before.waited_s or 0) if waited else None,
             preempted=after.preempted - before.preempted,
@@ -266,6 +270,21 @@ class Issuer:
             schedule_digest=self.schedule.digest,
             stripe=self._config.stripe,
         )
+
+
+class _Pauses:
+    """How long the cyclic collector held us up, where somebody woke it."""
+
+    def __init__(self) -> None:
+        self._began_ns = 0
+        self.longest_ns = 0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        now_ns = time.monotonic_ns()
+        if phase == "start":
+            self._began_ns = now_ns
+        else:
+            self.longest_ns = max(self.longest_ns, now_ns - self._began_ns)
 
 
 class _Usage(NamedTuple):

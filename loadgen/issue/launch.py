@@ -226,6 +226,7 @@ def posthumous(config: IssueConfig, died: str) -> IssueStats:
         stop=died,
         internal=[],
         gc_collections=0,
+        gc_pause_max_ns=0,
         cpu_s=0.0,
         waited_s=None,
         preempted=0,

@@ -131,6 +131,7 @@ class IssueStats(msgspec.Struct, frozen=True, kw_only=True):
         stop: why it stopped before the end of the schedule; None: it did not.
         internal: the first faults of ours, as one line each.
         gc_collections: cyclic collections during the run; 0 unless forced.
+        gc_pause_max_ns: the longest of them; 0: there was none.
         cpu_s: processor time from t0 to the end.
         waited_s: time it was runnable and had no processor; None: not told.
         preempted: involuntary context switches from t0 to the end.
@@ -161,6 +162,7 @@ class IssueStats(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | None
     internal: list[str]
     gc_collections: int
+    gc_pause_max_ns: int = 0
     cpu_s: float
     waited_s: float | None
     preempted: int

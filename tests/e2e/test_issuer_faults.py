@@ -16,11 +16,11 @@ from loadgen.issue.attempt import Attempt
 from loadgen.issue.control import LineReader
 from loadgen.issue.issuer import Issuer
 from loadgen.issue.stats import IssueStats
-from loadgen.model import Outcome
+from loadgen.model import Ending, Outcome
 from loadgen.units import NS_PER_MS
 from loadgen.wire.connection import Connection
 from loadgen.wire.http import RequestHead, Response
-from loadgen.wire.reading import Reading
+from loadgen.wire.reading import Facts, Reading
 from tests.e2e.issuer_rig import (
     Peer,
     Request,
@@ -97,3 +97,23 @@ def test_ended_requests_leave_no_garbage_behind(tmp_path: Path) -> None:
             if type(found) in (Attempt, Connection, Reading, Response)
         ]
     assert not garbage
+
+
+def test_a_collection_during_the_run_is_noticed_with_its_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector is off; whoever wakes it by hand is found out."""
+    real = Reading.close
+
+    def collecting(self: Reading, ending: Ending, at_ns: int) -> Facts:
+        gc.collect()
+        return real(self, ending, at_ns)
+
+    with serving(answer) as server:
+        calm = issue_here(tmp_path, server, [0, NS_PER_MS])
+        (tmp_path / "requests-0.jsonl").unlink()
+        monkeypatch.setattr(Reading, "close", collecting)
+        woken = issue_here(tmp_path, server, [0, NS_PER_MS])
+    assert (calm.gc_collections, calm.gc_pause_max_ns) == (0, 0)
+    assert woken.gc_collections == 2
+    assert woken.gc_pause_max_ns > 0
