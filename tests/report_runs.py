@@ -107,7 +107,7 @@ def exported(
         manifest=made,
         data=data,
         terms=terms,
-        records=lambda: iter(found),
+        records=found,
         gate=gate,
     )
 

@@ -108,13 +108,12 @@ def _one_run(path: Path, wanted: Wanted, out: TextIO) -> int:
     run, judged = _judged(path, wanted)
     output = OutputFlags(json_=wanted.json_, html=wanted.html)
     Show(output, out, sys.stderr).result(judged, run)
-    manifest = run.read_manifest()
     exported = Exported(
         summary=judged.summary,
-        manifest=manifest,
+        manifest=run.read_manifest(),
         data=judged.data,
         terms=judged.terms,
-        records=lambda: run.records(offered=manifest.offered_requests),
+        records=judged.records,
         gate=gate,
     )
     write_exports(exports, RUN_EXPORTS, exported)

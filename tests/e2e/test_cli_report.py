@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -138,6 +139,12 @@ def test_a_killed_run_says_what_is_lost(report: Said, tmp_path: Path) -> None:
     assert "INVALID, do not use these numbers" in said
     assert "the last line (26) is torn and was left out" in said
     assert "15 of 40 requests left no record" in said
+    table = tmp_path / "requests.csv"
+    report(killed.path, "--export", f"csv={table}")
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(rows) == 25
+    refusals = [row for row in rows if row["outcome"] == "http_reject"]
+    assert all(row["layer"] for row in refusals), "attributed as the report is"
     page = (tmp_path / "page.html").read_text()
     assert "INVALID" in page
     assert "15 requests without a record not drawn" in page

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from loadgen.analysis.stats import spread
 from loadgen.analysis.summary import Group, Summary, encode
-from loadgen.errors import UsageError
+from loadgen.errors import RunDirError, UsageError
 from loadgen.model import TokenSource
 from loadgen.report.exports.kinds import RUN_EXPORTS
 from loadgen.report.exports.markdown import markdown
@@ -106,6 +107,12 @@ def test_a_record_that_was_not_judged_has_no_row() -> None:
     twice = [answered(0, events_ms=[5]), answered(0, events_ms=[9]), refused(1)]
     run = exported(twice, offered=2)
     assert [row["ttft_s"] for row in rows_of(run)] == ["0.005", ""]
+
+
+def test_records_that_changed_since_are_refused() -> None:
+    run = replace(exported(), records=mixed()[:-1])
+    with pytest.raises(RunDirError, match="changed while they were read"):
+        rows_of(run)
 
 
 def test_parquet_holds_the_same_and_the_stamps_of_tokens() -> None:

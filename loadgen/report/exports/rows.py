@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from loadgen.errors import RunDirError
 from loadgen.model import RequestRecord
 from loadgen.report.escape import safe
 from loadgen.report.exports.run import Exported
@@ -130,13 +131,16 @@ COLUMNS = (
 
 
 def rows(run: Exported) -> Iterator[tuple[RequestRecord, list[Cell]]]:
-    """Each judged request once, in order; records that were not judged are left out."""
+    """Each judged request once, in order; records that were not judged are left out.
+
+    Raises:
+        RunDirError: the records are not those that were judged any more.
+    """
     seq, row = run.data.seq, 0
-    for record in run.records():
-        if row == seq.size:
-            return
-        if record.seq != seq[row]:
-            continue
-        place = _Place(run, record, row)
-        yield record, [column.value(place) for column in COLUMNS]
-        row += 1
+    for record in run.records:
+        if row < seq.size and record.seq == seq[row]:
+            place = _Place(run, record, row)
+            yield record, [column.value(place) for column in COLUMNS]
+            row += 1
+    if row < seq.size:
+        raise RunDirError("the records changed while they were read", "try it again")

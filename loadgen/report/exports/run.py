@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ class Exported:
         manifest: what was run.
         data: the columns that were judged.
         terms: what they were judged by.
-        records: reads the records once more, in the order of the columns.
+        records: once more, in the order of the columns.
         gate: the goodput ratio asked for; None: no gate.
     """
 
@@ -32,7 +32,7 @@ class Exported:
     manifest: Manifest
     data: RunData
     terms: Terms
-    records: Callable[[], Iterable[RequestRecord]]
+    records: Iterable[RequestRecord]
     gate: float | None = None
 
     @cached_property

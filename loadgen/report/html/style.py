@@ -58,6 +58,7 @@ svg text.rule-label{fill:var(--ink)}
 .dot{fill:none;stroke-width:5;stroke-linecap:round;stroke-opacity:.75}
 .whisker{fill:none;stroke-width:1.2;stroke-opacity:.7}
 .rule{stroke:var(--ink);stroke-width:1;stroke-dasharray:2 3;fill:none}
+svg text.t-late,svg text.t-own,svg text.t-unknown{fill:var(--soft)!important}
 .band{fill-opacity:.12}
 .notes{margin:6px 0 0;padding:0;list-style:none;color:var(--soft);font-size:13px}
 .scroll{overflow-x:auto;margin:8px 0 0}
