@@ -37,6 +37,7 @@ class SweepFacts:
         runs: at the rates, usable or not.
         overloads: of the steps past capacity.
         findings: what is known already, in words.
+        client_limited: whether runs were left unmade since we cannot offer them.
         restarted: whether the engine was another one in a later run.
     """
 
@@ -49,6 +50,7 @@ class SweepFacts:
     runs: Sequence[RunPoint]
     overloads: Sequence[RunRecovery]
     findings: Sequence[str] = ()
+    client_limited: bool = False
     restarted: bool = False
 
 
@@ -83,7 +85,7 @@ def _knee(facts: SweepFacts, flags: Sequence[str], group: str | None) -> Knee:
 
 def _flags(facts: SweepFacts) -> Iterator[str]:
     offered = {(run.rate_rps, run.schedule) for run in facts.runs if run.usable}
-    if any(
+    if facts.client_limited or any(
         CLIENT_CODES & {reason.code for reason in run.reasons}
         for run in facts.runs
         if (run.rate_rps, run.schedule) not in offered

@@ -31,6 +31,7 @@ __all__ = [
     "Journal",
     "Met",
     "Overloaded",
+    "Refused",
     "Resumed",
     "State",
     "Stopped",
@@ -102,6 +103,14 @@ class Overloaded(_Event, frozen=True, kw_only=True, tag="overloaded"):
     run: RunRecovery
 
 
+class Refused(_Event, frozen=True, kw_only=True, tag="refused"):
+    """A run that this machine cannot offer, so it was not begun."""
+
+    rate_rps: float
+    schedule: int
+    why: str
+
+
 class Dropped(_Event, frozen=True, kw_only=True, tag="dropped"):
     """A run that will be made again: the user stopped it, say."""
 
@@ -121,7 +130,7 @@ class Stopped(_Event, frozen=True, kw_only=True, tag="stopped"):
     planned_runs: int
 
 
-Event = Met | Begun | Ended | Overloaded | Dropped | Resumed | Stopped
+Event = Met | Begun | Ended | Overloaded | Refused | Dropped | Resumed | Stopped
 
 
 @dataclass(slots=True)
@@ -131,6 +140,7 @@ class State:
     Attributes:
         open: folders begun and neither ended nor dropped.
         dropped: folders of runs to be made again, and why.
+        refused: places that this machine cannot offer, and why.
         flaws: lines that could not be read.
     """
 
@@ -140,13 +150,14 @@ class State:
     overloads: list[RunRecovery] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
+    refused: dict[Step, str] = field(default_factory=dict)
     resumed_utc: list[str] = field(default_factory=list)
     stopped: Stopped | None = None
     flaws: list[str] = field(default_factory=list)
 
     def done(self) -> list[Done]:
         """What the course needs to know: the last usable run of each place."""
-        places: dict[Step, float | None] = {}
+        places: dict[Step, float | None] = dict.fromkeys(self.refused)
         for run in self.runs:
             place = Step(run.rate_rps, run.schedule)
             if run.usable:
@@ -184,6 +195,8 @@ class State:
             case Overloaded():
                 self.overloads.append(event.run)
                 self._close(event.run.folder)
+            case Refused():
+                self.refused[Step(event.rate_rps, event.schedule)] = event.why
             case Dropped():
                 self.dropped[event.folder] = event.why
                 self._close(event.folder)

@@ -15,7 +15,9 @@ from loadgen.issue.engine import LOCAL, Engine, HostClock, Issues
 from loadgen.issue.progress import NAMES, ProgressReader, create
 from loadgen.issue.stats import IssueStats
 
-__all__ = ["Offered", "Snapshot", "offer"]
+__all__ = ["Offered", "Snapshot", "offer", "signals_to"]
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 Snapshot = dict[str, int]
 """The issuers' counters by the names of ``issue.progress.NAMES``."""
@@ -88,7 +90,7 @@ async def _watch(
             one.drain() if interrupts == 1 else one.cut()
 
     ended = asyncio.gather(*(one.wait() for one in issuing))
-    with _signals_to(interrupted):
+    with signals_to(interrupted):
         while not ended.done():
             await asyncio.wait([ended], timeout=tick_s)
             if readers:
@@ -107,12 +109,15 @@ def _summed(blocks: Sequence[Snapshot]) -> Snapshot:
 
 
 @contextmanager
-def _signals_to(handler: Callable[[], None]) -> Iterator[None]:
+def signals_to(handler: Callable[[], None]) -> Iterator[None]:
+    """Send interrupts to a handler for a while, and then where they went before."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    for number in before:
         loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, old in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if old is None else old)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -22,11 +20,13 @@ from loadgen.control.journal import (
     Ended,
     Journal,
     Overloaded,
+    Refused,
     Stopped,
 )
+from loadgen.control.offer import signals_to
 from loadgen.control.rates import Course, Step
 from loadgen.control.settle import Pause, pause
-from loadgen.errors import LoadgenError
+from loadgen.errors import LoadgenError, UsageError
 from loadgen.units import NS_PER_S
 
 __all__ = ["Offerer", "Surge", "Sweep"]
@@ -111,13 +111,25 @@ class Sweep:
         except LoadgenError as error:
             self._stop("failed", str(error))
             raise
+        except asyncio.CancelledError:
+            return self._interrupted()
         return self._stop("complete", "complete")
+
+    def _interrupted(self) -> str:
+        """An interrupt while neither offering nor resting cancels the task."""
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        for folder in list(self.journal.state.open):
+            self._drop(folder)
+        return self._stop("interrupted", "interrupted by the user")
 
     def planned(self) -> int:
         """Runs in all, as far as is known by now; those made twice count twice."""
         state = self.journal.state
         surges = state.plan.schedules if state.plan.overload else 0
-        twice = len(state.runs) - len(state.done()) + len(state.once_more())
+        made = len(state.done()) - len(state.refused)
+        twice = len(state.runs) - made + len(state.once_more())
         return self.course.planned(state.done()) + surges + twice
 
     def _next(self) -> Step | None:
@@ -154,10 +166,22 @@ class Sweep:
             folder = name
             self.journal.add(Begun(at_utc=self._utc(), folder=name))
 
-        made = await self.offerer.offer(what, settle, begun)
+        try:
+            made = await self.offerer.offer(what, settle, begun)
+        except UsageError as error:  # beyond this machine, and so not begun
+            if folder or isinstance(what, Surge):
+                raise
+            self.journal.add(
+                Refused(
+                    at_utc=self._utc(),
+                    rate_rps=what.rate_rps,
+                    schedule=what.schedule,
+                    why=str(error),
+                )
+            )
+            return True
         if made is None:
-            why = "the user stopped it"
-            self.journal.add(Dropped(at_utc=self._utc(), folder=folder, why=why))
+            self._drop(folder)
             return False
         self.journal.add(
             Ended(at_utc=self._utc(), run=made)
@@ -167,9 +191,14 @@ class Sweep:
         self.on_event()
         return True
 
+    def _drop(self, folder: str) -> None:
+        why = "the user stopped it"
+        self.journal.add(Dropped(at_utc=self._utc(), folder=folder, why=why))
+
     async def _settled(self) -> Settle | None:
         """None where the user broke the wait off."""
-        with _interrupts() as broken_off:
+        broken_off = asyncio.Event()
+        with signals_to(broken_off.set):
             settle = await self.offerer.rest(lambda s: pause(s, broken_off))
             return None if broken_off.is_set() else settle
 
@@ -201,17 +230,3 @@ class Sweep:
 
     def _utc(self) -> str:
         return self.now().isoformat(timespec="seconds")
-
-
-@contextmanager
-def _interrupts() -> Iterator[asyncio.Event]:
-    """Turns an interrupt into an event while nothing is being offered."""
-    loop = asyncio.get_running_loop()
-    event = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, event.set)
-    try:
-        yield event
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

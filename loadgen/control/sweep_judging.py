@@ -63,6 +63,7 @@ def summarise(state: State, *, going_on: bool = False) -> SweepSummary:
             runs=state.runs,
             overloads=state.overloads,
             findings=list(_findings(state)),
+            client_limited=bool(state.refused),
             restarted=len({one.server_version for one in state.met}) > 1,
         )
     )
@@ -103,6 +104,12 @@ def _findings(state: State) -> Iterator[str]:
         yield f"taken up again after an interruption: {times}"
     for folder, why in state.dropped.items():
         yield f"{folder} was begun and not finished ({why}); it was left out"
+    if state.refused:
+        why = next(iter(state.refused.values()))
+        named = ", ".join(
+            f"{rate:g}/s" for rate in sorted({r for r, _ in state.refused})
+        )
+        yield f"{len(state.refused)} runs at {named} were not offered: {why}"
     stopped = state.stopped is not None
     for folder in state.open if stopped else ():
         yield f"{folder} was begun and its end is not known (killed); it was left out"

@@ -4,7 +4,7 @@ The truth is simulated: the stand-in's engine in virtual time, offered many more
 schedules of the same workload and length. Then sweeps of a real stand-in, one a seed,
 are held against it::
 
-    python -m tests.perf.knee_standin [SEEDS]
+    python -m tests.perf.knee_standin [SEEDS [FIRST]]
 
 It takes about seven minutes a seed; run it on a machine that does nothing else.
 """
@@ -96,10 +96,11 @@ def sweep(seed: int) -> dict[str, object]:
 def main(arguments: Sequence[str]) -> int:
     """Print a line a seed, and how many intervals held the truth."""
     seeds = int(arguments[0]) if arguments else 10
+    first = int(arguments[1]) if len(arguments) > 1 else 0
     truth = true_knee()
     sys.stdout.write(f"simulated knee {truth:.2f}/s\n")
     held = 0
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         knee = sweep(1000 * seed + 100)
         ends = knee["ci95"]
         low, high = ends if isinstance(ends, list) else (None, None)

@@ -17,7 +17,8 @@ from loadgen.control.journal import Journal
 from loadgen.control.rates import Grid, Step
 from loadgen.control.settle import Pause
 from loadgen.control.sweep import Surge, Sweep
-from loadgen.errors import TargetError
+from loadgen.control.sweep_judging import summarise
+from loadgen.errors import TargetError, UsageError
 from loadgen.units import NS_PER_S
 from tests.journals import journal
 from tests.sweeps import RESTED, point_run, spoilt
@@ -32,6 +33,7 @@ class Scripted:
         interrupt_at: the run that the user breaks off.
         fail_at: before this run the server is gone.
         spoil: places that are spoilt the first time.
+        beyond_rps: from this rate on the machine cannot offer.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class Scripted:
         interrupt_at: int | None = None,
         fail_at: int | None = None,
         spoil: tuple[Step, ...] = (),
+        beyond_rps: float = 1e9,
     ) -> None:
+        self._beyond_rps = beyond_rps
         self._clock = clock
         self._run_s = run_s
         self._interrupt_at = interrupt_at
@@ -58,6 +62,8 @@ class Scripted:
     async def offer(
         self, what: Step | Surge, settle: Settle, begun: Callable[[str], None]
     ) -> RunPoint | RunRecovery | None:
+        if isinstance(what, Step) and what.rate_rps >= self._beyond_rps:
+            raise UsageError("too many files")
         folder = f"run-{len(self.made)}"
         begun(folder)
         self.made.append(what)
@@ -175,3 +181,43 @@ def test_overload_is_left_out_where_no_rate_holds(tmp_path: Path) -> None:
     status, offerer, _ = go(kept, rates=(8.0, 16.0))
     assert status == "complete"
     assert not any(isinstance(what, Surge) for what in offerer.made)
+
+
+def test_a_rate_beyond_this_machine_is_told_and_the_others_are_made(
+    tmp_path: Path,
+) -> None:
+    kept = journal(tmp_path)
+    status, offerer, seen = go(kept, beyond_rps=8.0)
+    assert status == "complete"
+    assert len(offerer.made) == 4
+    assert set(kept.state.refused) == {Step(8.0, 0), Step(8.0, 1)}
+    assert seen[-1] == 6
+    found = summarise(kept.state)
+    assert "client_limited" in found.knee.flags
+    assert found.knee.rate_rps is None
+    assert any("not offered: too many files" in words for words in found.findings)
+    assert Journal.open(tmp_path).state.refused == kept.state.refused
+
+
+def test_an_interrupt_between_two_runs_is_one_too(tmp_path: Path) -> None:
+    """While a run is judged an interrupt comes as a cancelled task."""
+    kept = journal(tmp_path)
+    clock = VirtualClock()
+
+    class Cancelled(Scripted):
+        async def offer(
+            self, what: Step | Surge, settle: Settle, begun: Callable[[str], None]
+        ) -> RunPoint | RunRecovery | None:
+            begun("run-0")
+            raise asyncio.CancelledError
+
+    sweep = Sweep(
+        journal=kept,
+        course=Grid("", (2.0,), 1),
+        offerer=Cancelled(clock),
+        clock=clock,
+        on_event=lambda: None,
+    )
+    assert asyncio.run(sweep.go()) == "interrupted"
+    assert list(kept.state.dropped) == ["run-0"]
+    assert kept.state.open == []
