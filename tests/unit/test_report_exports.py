@@ -284,6 +284,8 @@ def test_vllm_bench_counts_from_the_send_and_tells_the_queue_apart() -> None:
     assert found["mean_client_queue_time_ms"] == 30
     assert found["mean_e2el_ms"] == 90
     assert found["mean_e2el_including_client_queue_ms"] == 120
+    assert found["latencies"] == pytest.approx([0.09])
+    assert found["queue_times"] == pytest.approx([0.03])
 
 
 def test_vllm_bench_has_null_and_not_zero_for_what_is_not_known() -> None:

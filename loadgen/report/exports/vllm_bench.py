@@ -34,7 +34,7 @@ Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 def write_vllm_bench(run: Exported, out: BinaryIO) -> None:
     """One JSON object, as one run of the benchmark writes it."""
-    found = {**_setting(run), **_totals(run), **dict(_times(run))}
+    found = {**_setting(run), **_totals(run), **_lists(run), **dict(_times(run))}
     found["loadgen"] = run.summary
     out.write(msgspec.json.encode(found) + b"\n")
 
@@ -123,6 +123,14 @@ def _most_tokens_in_a_second(run: Exported) -> int | None:
     rows = np.repeat(run.data.ok, run.data.token_count)
     seconds = run.data.token_ns[rows] // NS_PER_S
     return int(np.bincount(seconds - seconds.min()).max()) if seconds.size else None
+
+
+def _lists(run: Exported) -> dict[str, list[float]]:
+    """Of each answered request in seconds: from its send to its end, and late by."""
+    ok, times = run.data.ok & np.isfinite(run.times.e2e), run.times
+    queue = times.send_lag[ok] / NS_PER_S
+    whole = times.e2e[ok] / NS_PER_S
+    return {"latencies": (whole - queue).tolist(), "queue_times": queue.tolist()}
 
 
 def _times(run: Exported) -> Iterator[tuple[str, float | None]]:
