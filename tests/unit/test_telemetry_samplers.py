@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import types
 from collections.abc import Callable, Sequence
@@ -143,13 +144,23 @@ def test_samples_before_t0_is_known_are_kept_for_it(tmp_path: Path) -> None:
     assert [one["at_ns"] for one in lines(path)] == [-100, 200]
 
 
-def test_a_full_disk_ends_the_writing_and_nothing_else() -> None:
-    log = SampleLog(Path("/dev/full"))
+def test_a_full_disk_ends_the_writing_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def full(descriptor: int, line: bytes) -> int:
+        tried.append(descriptor)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = SampleLog(tmp_path / "telemetry.jsonl")
     log.begin(0)
-    log.add(scrape_at(1))
-    log.add(scrape_at(2))
-    assert log.trouble is not None
-    assert "space" in log.trouble
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", full)
+        log.add(scrape_at(1))
+        log.add(scrape_at(2))
+    assert len(tried) == 1
+    assert log.trouble == "No space left on device"
     log.close()
 
 
