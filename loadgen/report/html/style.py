@@ -33,14 +33,14 @@ h3{margin:24px 0 4px;font-size:15px;font-weight:600}
 .verdict{margin:0 0 6px;font-weight:600}
 .verdict.good{color:var(--yes)}.verdict.bad{color:var(--no)}
 .headline{margin:0;font-size:18px;line-height:1.45;max-width:46em}
-.numbers{display:grid;grid-template-columns:repeat(auto-fill,minmax(190px,1fr));
+.numbers{display:grid;grid-template-columns:repeat(4,1fr);
 gap:14px 20px;margin:24px 0 0;padding:0}
 .numbers div{border-top:2px solid var(--ink);padding-top:6px}
 .numbers dt{color:var(--soft);font-size:13px}
 .numbers dd{margin:0}
 .numbers .value{font-size:26px;line-height:1.25;font-weight:600}
 .numbers .note{color:var(--soft);font-size:13px}
-figure{margin:14px 0 0;break-inside:avoid}
+figure{margin:14px 0 0}
 .halves{display:grid;grid-template-columns:1fr 1fr;gap:0 24px}
 .panel{margin:12px 0 0}
 .panel .heading{margin:0;font-size:13px;font-weight:600}
@@ -93,7 +93,7 @@ th,td{padding-left:12px}
 table{font-size:13px}.spare{display:none}.below div{max-width:calc(100vw - 48px)}}
 @media print{@page{margin:14mm}body{font-size:11.5px}main{max-width:none;padding:0}
 h1{font-size:17px}.headline{font-size:14px}h2{font-size:14px;margin-top:26px}
-h2,h3,.why{break-after:avoid}tr,.panel,.numbers,.scroll,pre{break-inside:avoid}
+h2,h3,.why{break-after:avoid}tr,.panel,.halves,.numbers,.scroll,pre{break-inside:avoid}
 table,thead th,.facts,.why,.notes,.below td,.numbers dt,.numbers .note,.keys,.heading{
 font-size:11px!important}
 thead{display:table-header-group}.numbers .value{font-size:20px}
