@@ -30,12 +30,11 @@ def reduced_of(judged: Judged, manifest: Manifest) -> Reduced:
     return reduce_run(judged.data, manifest.duration_ns, terms.slo, stream=terms.stream)
 
 
-def page_of(judged: Judged, run: RunDir) -> Page:
+def page_of(judged: Judged, run: RunDir, manifest: Manifest, reduced: Reduced) -> Page:
     """The page of one run."""
-    manifest = run.read_manifest()
     seen = tracks_of(judged.timeline)
     pictured = Pictured(
-        reduced=reduced_of(judged, manifest),
+        reduced=reduced,
         tracks=seen.tracks,
         not_measured=seen.not_measured,
     )

@@ -122,16 +122,18 @@ class Show:
 
     def result(self, judged: Judged, run: RunDir) -> None:
         """The judgement, as JSON alone or as the report for people; and the page."""
+        manifest, html = run.read_manifest(), self._output.html
+        drawn = None
+        if html is not None or not self._output.json_:
+            drawn = reduced_of(judged, manifest)
         if self._output.json_:
             self._result.write(encode(judged.summary).decode())
         else:
-            manifest = run.read_manifest()
-            drawn = reduced_of(judged, manifest)
             model = build(judged.summary, manifest, str(run.path), drawn)
             self._result.write(report_text(model, screen_of(self._result)))
         self._result.flush()
-        if self._output.html is not None:
-            write_page(page_of(judged, run), self._output.html)
+        if html is not None and drawn is not None:
+            write_page(page_of(judged, run, manifest, drawn), html)
 
 
 def screen_of(stream: TextIO) -> Screen:
