@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -68,3 +69,17 @@ def test_a_damaged_share_is_noticed() -> None:
     cut(io.BytesIO(sealed(5)), [out])
     with pytest.raises(UsageError, match="changed"):
         load(out.getvalue().replace(b'"n": 3', b'"n": 4'), cut=True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data.replace(b'"n": 3', b'"n": 4'),
+        lambda data: data[: data.rindex(b'{"seal"')],
+        lambda data: data[:-10] + b"\n",
+    ],
+    ids=["edited", "unsealed", "torn"],
+)
+def test_a_damaged_whole_is_not_dealt_out(damage: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(UsageError):
+        cut(io.BytesIO(damage(sealed(5))), [io.BytesIO(), io.BytesIO()])
