@@ -36,6 +36,7 @@ __all__ = [
 
 NAME_CELLS = 18
 GROUPS_DRAWN = 4
+MARKED = 40
 LOG_FROM = 20.0
 """Rates that span more than this factor are drawn on a logarithmic axis."""
 OFFERED = "offered, per second"
@@ -67,7 +68,8 @@ def goodput_figure(summary: SweepSummary) -> Figure:
     return Figure(
         panels=(shares, rates),
         notes=(
-            "whiskers: 95% interval over schedules; the shaded stretch is the knee's",
+            "around the points: 95% interval over schedules; the shaded stretch is the "
+            "knee's",
             "what is neither good nor lost was answered too late",
         ),
     )
@@ -84,15 +86,26 @@ def _share_marks(summary: SweepSummary, x: Axis) -> Iterator[Mark]:
         ]
         words = f"lost: {safe(layer_words(layer), NAME_CELLS)}"
         tone = layer_tone(layer)
-        yield Curve(points, words, tone, dashed=True, marked=True)
+        yield Curve(points, words, tone, dashed=True, marked=_few(points))
     good = [(point.offered_rps, point.goodput) for point in summary.curve]
     yield from _share_curve(good, "good", Tone.GOOD)
 
 
 def _share_curve(shares: Sequence[Share], label: str, tone: Tone) -> Iterator[Mark]:
-    whiskers = [(at, *good.ci95) for at, good in shares if good.ci95 is not None]
-    yield Whiskers(whiskers, tone)
-    yield Curve([(at, good.ratio) for at, good in shares], label, tone, marked=True)
+    ends = [(at, *good.ci95) for at, good in shares if good.ci95 is not None]
+    points = [(at, good.ratio) for at, good in shares]
+    yield _intervals(ends, tone)
+    yield Curve(points, label, tone, marked=_few(points))
+
+
+def _intervals(ends: Sequence[tuple[float, float, float]], tone: Tone) -> Mark:
+    """Whiskers; where they would make a thicket, what lies between them."""
+    return Whiskers(ends, tone) if _few(ends) else Band(ends, tone)
+
+
+def _few(points: Sequence[object]) -> bool:
+    """Whether each point can be seen by itself."""
+    return len(points) <= MARKED
 
 
 def _knee_marks(knee: Knee, x: Axis) -> Iterator[Mark]:
@@ -115,17 +128,15 @@ def _rate_marks(curve: Sequence[Point]) -> Iterator[Mark]:
     every = [(point.offered_rps, point.offered_rps) for point in curve]
     yield Curve(every, "offered", Tone.PLAIN, dashed=True)
     answered = [(point.offered_rps, point.ok_rps.value) for point in curve]
-    yield Curve(answered, "answered", Tone.LATE, marked=True)
-    yield Whiskers(
-        [
-            (point.offered_rps, *point.goodput.rate_ci95)
-            for point in curve
-            if point.goodput.rate_ci95 is not None
-        ],
-        Tone.GOOD,
-    )
+    yield Curve(answered, "answered", Tone.LATE, marked=_few(answered))
+    ends = [
+        (point.offered_rps, *point.goodput.rate_ci95)
+        for point in curve
+        if point.goodput.rate_ci95 is not None
+    ]
+    yield _intervals(ends, Tone.GOOD)
     good = [(point.offered_rps, point.goodput.rate_rps) for point in curve]
-    yield Curve(good, "good", Tone.GOOD, marked=True)
+    yield Curve(good, "good", Tone.GOOD, marked=_few(good))
 
 
 def latency_figures(summary: SweepSummary) -> Iterator[Figure]:
@@ -165,7 +176,7 @@ def _latency_figure(
         band = [(at, *q.ci95) for at, q in line if q.ci95 is not None]
         marks.append(Band(band, tone))
         points = [(at, q.value or None) for at, q in line]
-        marks.append(Curve(points, level, tone, marked=True))
+        marks.append(Curve(points, level, tone, marked=_few(points)))
         values += [value for _, value in points if value is not None]
         values += [end for _, low, high in band for end in (low, high) if end > 0]
     if limit_s is not None:

@@ -41,6 +41,7 @@ from loadgen.report.words import basis_tag, plural
 __all__ = ["sweep_page"]
 
 RUNS_SHOWN = 400
+ROWS_OPEN = 16
 NOT_TOLD = "not told"
 
 
@@ -118,13 +119,13 @@ def _curve(summary: SweepSummary) -> Iterator[Block]:
     if flags:
         yield Remarks(flags)
     for table in _tables(summary, ("Goodput", "Lost, by layer")):
-        yield TableBlock(table)
+        yield TableBlock(table, folded=len(table.rows) > ROWS_OPEN)
 
 
 def _latency(summary: SweepSummary) -> Iterator[Block]:
     yield from latency_figures(summary)
     for table in _tables(summary, ("Latency",)):
-        yield TableBlock(table)
+        yield TableBlock(table, folded=len(table.rows) > ROWS_OPEN)
 
 
 def _groups(summary: SweepSummary) -> Iterator[Block]:
@@ -132,7 +133,7 @@ def _groups(summary: SweepSummary) -> Iterator[Block]:
     if figure is not None:
         yield figure
         for table in _tables(summary, ("By group: good, TTFT p95", "Knee by group")):
-            yield TableBlock(table)
+            yield TableBlock(table, folded=len(table.rows) > ROWS_OPEN)
 
 
 def _tables(summary: SweepSummary, titles: tuple[str, ...]) -> Iterator[Table]:
@@ -163,7 +164,7 @@ def _doubts(summary: SweepSummary) -> Iterator[Block]:
     ]
     remarks += [Remark(safe(finding, 400)) for finding in summary.findings]
     yield Remarks(tuple(remarks) or (Remark("nothing speaks against them"),))
-    yield TableBlock(_runs_table(summary), folded=len(summary.runs) > 12)
+    yield TableBlock(_runs_table(summary), folded=len(summary.runs) > ROWS_OPEN)
 
 
 def _runs_table(summary: SweepSummary) -> Table:
