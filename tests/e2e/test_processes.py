@@ -182,7 +182,7 @@ def test_a_killed_process_loses_only_its_own_and_is_named(
     assert 0 < unsent < 100
     assert set(its[-unsent:]) == {"unsent"}
     assert its.count("ok") >= 10
-    assert its.count("internal") == 100 - unsent - its.count("ok") <= 5
+    assert its.count("internal") == 100 - unsent - its.count("ok") <= 20
     posted = {headers["x-request-id"] for headers in server.headers}
     lost = {r["request_id"] for r in records if r["outcome"] == "unsent"}
     assert not posted & lost, "what the server has seen is not called unsent"

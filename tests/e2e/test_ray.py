@@ -259,7 +259,7 @@ def test_a_killed_process_of_a_node_is_like_one_of_ours(
     its, others = by_share(tmp_path)
     assert set(others) == {"ok"}
     assert its.count("ok") >= 10
-    assert its.count("internal") <= 3
+    assert its.count("internal") <= 20
     assert its.count("unsent") > 50
 
 
