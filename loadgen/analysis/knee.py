@@ -189,9 +189,9 @@ class _Grid(NamedTuple):
         for higher in range(1, self.rates.size):
             rise = self.ratios[:, higher] - self.ratios[:, higher - 1]
             rise = rise[np.isfinite(rise)]
-            if not rise.size or rise.mean() <= MIN_RISE:
+            if rise.size < 2 or rise.mean() <= MIN_RISE:
                 continue
-            chance = 0.0 if rise.size < 2 else rise.std(ddof=1) / math.sqrt(rise.size)
+            chance = rise.std(ddof=1) / math.sqrt(rise.size)
             if rise.mean() > 2 * chance:
                 return True
         return False

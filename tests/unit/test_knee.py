@@ -69,6 +69,11 @@ def test_a_rise_beyond_chance_is_flagged() -> None:
     assert Flag.NOT_MONOTONE in found.flags
 
 
+def test_one_pair_of_runs_cannot_show_a_rise() -> None:
+    found = knee((2, [0.80]), (4, [0.99, 0.98]), (8, [0.5]))
+    assert Flag.NOT_MONOTONE not in found.flags
+
+
 def test_a_fall_from_good_to_bad_in_one_step_is_a_cliff() -> None:
     steep = knee((8, [1.0] * 3), (10, [0.3] * 3))
     gentle = knee((8, [1.0] * 3), (10, [0.9] * 3))
