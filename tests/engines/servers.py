@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 LLAMACPP_START_S = 60
-VLLM_START_S = 240
+VLLM_START_S = 420
 ROUTER_START_S = 30
 END_S = 5.0
 # Below the range of Linux for outgoing connections.
@@ -223,6 +223,7 @@ def vllm(*flags: str, context_tokens: int = 2048, slots: int = 4) -> Launch:
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
+        "VLLM_HOST_IP": "127.0.0.1",
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
