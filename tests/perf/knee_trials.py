@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from loadgen.analysis.knee import Sample, find_knee
 from loadgen.sim.engine import EngineSpec, StepCost
@@ -76,9 +77,10 @@ def trial(
     goodput: Goodput, saturation_rps: float, requests: int, schedules: int, trials: int
 ) -> str:
     """Many sweeps of one size."""
-    fine = np.linspace(0.5, 1.05, 12) * saturation_rps
-    means = goodput(max(300, trials), requests, fine, 1).mean(axis=0)
-    truth = float(np.interp(-TARGET, -np.minimum.accumulate(means), fine))
+    fine = np.linspace(0.7, 1.0, 13) * saturation_rps
+    means = goodput(5 * trials, requests, fine, 1).mean(axis=0)
+    falling = isotonic_regression(means, increasing=False).x
+    truth = float(np.interp(-TARGET, -falling, fine))
     rates = np.linspace(0.6, 1.2, RATES) * saturation_rps
     runs = goodput(trials * schedules, requests, rates, 2)
     errors, held, widths = [], 0, []
