@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["MAX_EXCERPT_BYTES", "TEXT_BATCH_BYTES", "Answer", "Text"]
 
 MAX_EXCERPT_BYTES = 2048
+# Far more than any server makes of one answer; further ones are not told apart.
+MAX_CHOICES = 1024
 TEXT_BATCH_BYTES = 1024
+MAX_TEXT_BYTES = 16 << 20
 
 
 class Text:
-    """Answer text as a digest, and as text where it is to be kept.
+    """Answer text as a digest, and its first 16 MiB as text where it is to be kept.
 
     Attributes:
         held: UTF-8 not in the digest yet: append to it, and ``settle`` once it is
@@ -47,7 +50,7 @@ class Text:
             self._digest = hashlib.sha256()
         self._digest.update(self.held)
         if self._kept is not None:
-            self._kept += self.held
+            self._kept += self.held[: MAX_TEXT_BYTES - len(self._kept)]
         self.held.clear()
 
     def sha256(self) -> str:
@@ -59,7 +62,9 @@ class Text:
 
     def whole(self) -> str | None:
         """The text; None where it is not kept."""
-        return None if self._kept is None else (self._kept + self.held).decode()
+        if self._kept is None:
+            return None
+        return (self._kept + self.held)[:MAX_TEXT_BYTES].decode("utf-8", "replace")
 
 
 class Answer:
@@ -170,7 +175,8 @@ class Answer:
             return
         if self._others is None:
             self._others = set()
-        self._others.update(choices)
+        if len(self._others) < MAX_CHOICES:
+            self._others.update(choices)
 
     def _count_wordless(self, delta: Delta) -> None:
         """Reasoning, or an empty string that may or may not be a token."""

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from loadgen.model import Ending, Outcome, ServerError, TokenSource
+from loadgen.wire.redact import redacted
 
-__all__ = ["Facts", "redacted", "without_secrets"]
-
-# A shorter beginning of a secret at a cut end tells nothing.
-_TELLING_CHARS = 8
+__all__ = ["Facts", "without_secrets"]
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,24 +48,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[str]
 
 
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    """A server's words without our secrets, nor the beginning of one cut off."""
-    for secret in secrets:
-        if not secret or secret[:_TELLING_CHARS] not in text:
-            continue
-        text = text.replace(secret, "[redacted]")
-        for length in range(len(secret) - 1, _TELLING_CHARS - 1, -1):
-            if text.endswith(secret[:length]):
-                text = text[:-length] + "[redacted]"
-                break
-    return text
+def without_secrets(facts: Facts, spelled: Sequence[str]) -> Facts:
+    """The same, should the server have said a secret of ours in its words.
 
-
-def without_secrets(facts: Facts, secrets: Sequence[str]) -> Facts:
-    """The same, should the server have said a secret of ours in its words."""
+    Args:
+        facts: all that it said.
+        spelled: from ``redact.spellings``.
+    """
 
     def clean(text: str | None) -> str | None:
-        return None if text is None else redacted(text, secrets)
+        return None if text is None else redacted(text, spelled)
+
+    names = [secret.lower() for secret in spelled]
 
     error = facts.error
     if error is not None:
@@ -80,7 +72,11 @@ def without_secrets(facts: Facts, secrets: Sequence[str]) -> Facts:
         model=clean(facts.model),
         response_id=clean(facts.response_id),
         headers={
-            name: redacted(words, secrets) for name, words in facts.headers.items()
+            name: redacted(words, spelled)
+            for name, words in facts.headers.items()
+            if not any(secret in name for secret in names)
         },
+        retry_after_raw=clean(facts.retry_after_raw),
         body_excerpt=clean(facts.body_excerpt),
+        text=clean(facts.text),
     )

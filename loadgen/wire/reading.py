@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "Reading"]
 
 MAX_BODY_BYTES = 1 << 30
+MAX_TOKEN_EVENTS = 1 << 20
 MAX_WHOLE_BYTES = 16 << 20
 MAX_ERROR_BYTES = 64 << 10
 MAX_NAME_CHARS = 256
@@ -166,8 +167,7 @@ class Reading:
             self._next = None if self._framer.pending else self._twin
         else:
             self._hold(data)
-        if self.bytes_received > MAX_BODY_BYTES:
-            self._break("body_too_large")
+        self._check()
 
     def end_of_read(self, at_ns: int, queue_empty: bool) -> None:
         """A read is over: stamp the token events it completed.
@@ -203,12 +203,13 @@ class Reading:
         self._held += piece
         if len(self._held) >= TEXT_BATCH_BYTES:
             self._answer.text.settle()
+            self._check()
         self._marks.append(ANSWER | CLEAN if queue_empty else ANSWER)
         self._stamps.append(at_ns)
         self._last_ns = at_ns
         self._last_clean = queue_empty
         if self.bytes_received > MAX_BODY_BYTES:
-            self._break("body_too_large")
+            self._check()
 
     def close(self, ending: Ending, at_ns: int) -> Facts:
         """The exchange is over.
@@ -299,6 +300,15 @@ class Reading:
             self._stamps.append(at_ns)
             if clean:
                 self._marks[place] |= CLEAN
+
+    def _check(self) -> None:
+        """Whether it grows beyond what an answer can be."""
+        if self.broken:
+            return
+        if self.bytes_received > MAX_BODY_BYTES:
+            self._break("body_too_large")
+        elif len(self._marks) > MAX_TOKEN_EVENTS:
+            self._break("too_many_tokens")
 
     def _break(self, finding: str) -> None:
         self.broken = True

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from loadgen.model import Ending, Outcome, ServerError, TokenSource
+from loadgen.wire import answer as answer_module
 from loadgen.wire import reading as reading_module
+from loadgen.wire.answer import Answer
 from loadgen.wire.facts import Facts
 from loadgen.wire.framing import SseFramer
 from loadgen.wire.protocols import PROTOCOLS
+from loadgen.wire.protocols.delta import Delta
 from loadgen.wire.reading import Reading
 
 Headers = dict[str, str]
@@ -330,6 +333,41 @@ def test_an_endless_stream_too(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_endless_tokens_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_module, "MAX_TOKEN_EVENTS", 100)
+    facts = read(*[chunk("a" * 64)] * 200)
+    assert facts.outcome == Outcome.PROTOCOL_ERROR
+    assert facts.findings[0] == "too_many_tokens"
+    assert len(facts.token_ns) < 200
+
+
+def test_kept_text_and_choices_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_module, "MAX_TEXT_BYTES", 3000)
+    monkeypatch.setattr(answer_module, "MAX_CHOICES", 8)
+    facts = read(*[chunk("é" * 100)] * 50, keep_text=True)
+    assert facts.text is not None
+    assert len(facts.text.encode()) <= 3003
+    answer = Answer(PROTOCOLS["openai-chat"], keep_text=False)
+    for index in range(100):
+        answer.fold(Delta("answer", choices=(index,)), b"")
+    assert len(answer.choices) <= 9
+
+
+def test_no_depth_of_nesting_is_a_fault_of_ours() -> None:
+    around = [1, *range(850, 1010)]
+    for depth in around:
+        lists, objects = b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1"
+        objects += b"}" * depth
+        for body in (
+            lists,
+            b'{"error":' * depth + b"1" + b"}" * depth,
+            b'{"code":5,"message":%b}' % objects,
+            b'{"error":{"message":%b}}' % lists,
+        ):
+            assert read(body, status=500).outcome == Outcome.HTTP_REJECT
+            assert read(b"event: error\ndata: %b\n\n" % body).error is not None
+
+
 def test_words_of_the_server_are_bounded() -> None:
     long = "x" * 100_000
     error = {"message": long, "type": long, "code": long}
@@ -349,5 +387,11 @@ def test_our_key_reaches_no_fact_though_the_server_echo_it() -> None:
     facts = read(echo.encode(), status=401, headers={"via": key}, secrets=(key,))
     assert key not in str(facts)
     assert "[redacted]" in str(facts.error)
+    asks_to_wait = read(b"", status=429, headers={"retry-after": key}, secrets=(key,))
+    assert key not in str(asks_to_wait)
+    named = read(b"", status=429, headers={f"x-envoy-{key}": "1"}, secrets=(key,))
+    assert key not in str(named)
+    text = read(chunk(key[:9]), chunk(key[9:]), keep_text=True, secrets=(key,))
+    assert (text.text or "").startswith("[redacted]")
     cut_off = read(b"y" * 2030 + key.encode(), status=500, secrets=(key,))
     assert "sk-01234567" not in (cut_off.body_excerpt or "")

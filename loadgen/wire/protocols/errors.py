@@ -34,8 +34,8 @@ def error_in(value: Any, *, failed: bool = False) -> ServerError | None:
     Returns:
         None if it reports none.
     """
-    if isinstance(value, list):
-        return error_in(value[0], failed=failed) if value else None
+    while isinstance(value, list):
+        value = value[0] if value else None
     if isinstance(value, str):
         return ServerError(message=clip(value, MAX_MESSAGE_CHARS)) if failed else None
     if not isinstance(value, dict):
@@ -114,5 +114,9 @@ def _as_code(value: object) -> int | str | None:
 
 
 def _as_text(value: object) -> str | None:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return clip(text, MAX_MESSAGE_CHARS)
+    if isinstance(value, str):
+        return clip(value, MAX_MESSAGE_CHARS)
+    try:
+        return clip(json.dumps(value, ensure_ascii=False), MAX_MESSAGE_CHARS)
+    except RecursionError:  # as deep as could just be read
+        return None
