@@ -31,6 +31,7 @@ class Recording:
     Attributes:
         refuse_every: every so many-th POST gets a 503; 0 refuses none.
         gets: answers by path; anything else is 404.
+        side_posts: answers to questions by POST that are no load.
     """
 
     url: str = ""
@@ -38,6 +39,7 @@ class Recording:
     gets: dict[str, Answer] = field(
         default_factory=lambda: {"/v1/models": (200, "application/json", MODELS)}
     )
+    side_posts: dict[str, Answer] = field(default_factory=dict)
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,7 +66,8 @@ def _handler(recording: Recording) -> Callable[..., BaseHTTPRequestHandler]:
             length = int(self.headers["content-length"])
             body = self.rfile.read(length)
             if self.path in ("/tokenize", "/apply-template"):
-                self._answer((404, "application/json", b"{}"))
+                missing = (404, "application/json", b"{}")
+                self._answer(recording.side_posts.get(self.path, missing))
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
             self._answer(recording.post(headers, body))

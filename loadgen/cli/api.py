@@ -32,5 +32,7 @@ async def _find(to: TargetFlags) -> str:
     read = read_flags(USUAL, to, OfferFlags())
     assert read.target is not None
     context = tls_context(read.target, to)
-    async with open_session(read.target, dict(read.headers), context) as session:
+    async with open_session(
+        read.target, dict(read.headers), context, read.secrets
+    ) as session:
         return await find_api(session)

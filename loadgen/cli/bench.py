@@ -15,7 +15,7 @@ from loadgen.control.ask import open_session
 from loadgen.control.limits import Limits, parse_limits
 from loadgen.control.preflight import Found, connectable_address, look_at, look_behind
 from loadgen.control.run import Server
-from loadgen.control.secrets import api_key, parse_headers
+from loadgen.control.secrets import api_key, parse_headers, to_hide
 from loadgen.control.target import Target, parse_target
 from loadgen.control.telemetry import (
     Telemetry,
@@ -68,11 +68,10 @@ def read_flags(api: str, to: TargetFlags, how: OfferFlags) -> Read:
     """
     headers = parse_headers(to.header or ())
     key = api_key(to.api_key_env, to.api_key_file)
-    secrets = [value for _, value in headers if value]
+    secrets = to_hide(headers, key)
     protocol = protocol_of(api)
     if key is not None:
         headers.append(protocol.auth(key))
-        secrets.append(key)
     own = {name.lower() for name, _ in headers}
     headers += [
         (name, value)
@@ -151,7 +150,7 @@ async def reach(
         note(f"no --url: offering to a stand-in engine at {engine.url}")
     address = await connectable_address(target)
     session = await stack.enter_async_context(
-        open_session(target, dict(read.headers), tls_context(target, to))
+        open_session(target, dict(read.headers), tls_context(target, to), read.secrets)
     )
     found = Found()
     if not to.no_preflight:
@@ -163,7 +162,12 @@ async def reach(
     counting = session
     if read.engine is not None:
         counting = await stack.enter_async_context(
-            open_session(read.engine, dict(read.headers), tls_context(read.engine, to))
+            open_session(
+                read.engine,
+                dict(read.headers),
+                tls_context(read.engine, to),
+                read.secrets,
+            )
         )
         found = await look_behind(counting, read.engine, found)
     tls = None

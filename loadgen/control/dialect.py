@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from loadgen.control.ask import Answer, ask
+from loadgen.control.ask import Answer, Session, ask
 from loadgen.errors import TargetError
 
 __all__ = ["find_api"]
@@ -27,7 +27,7 @@ _OWN: tuple[tuple[str, str, Callable[[Answer], bool]], ...] = (
 )
 
 
-async def find_api(session: aiohttp.ClientSession) -> str:
+async def find_api(session: Session) -> str:
     """The name for ``--api``.
 
     Raises:
@@ -42,9 +42,8 @@ async def find_api(session: aiohttp.ClientSession) -> str:
             if answer.status == 200 and is_it(answer):
                 return api
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        text = str(error) or type(error).__name__
         raise TargetError(
-            f"cannot ask the server which API it speaks: {text[:200]!r}",
+            f"cannot ask the server which API it speaks: {session.said(error)!r}",
             "is it up? else name the API by --api",
         ) from None
     if models.status in (401, 403):
@@ -57,10 +56,11 @@ async def find_api(session: aiohttp.ClientSession) -> str:
     )
 
 
-async def _openai_like(session: aiohttp.ClientSession, models: Answer) -> str:
+async def _openai_like(session: Session, models: Answer) -> str:
     """OpenAI's API or Anthropic's, whose lists of models differ in their entries."""
     data = models.json_object()["data"]
-    entries = [entry for entry in data if isinstance(entry, dict)] if data else []
+    listed = data if isinstance(data, list) else []
+    entries = [entry for entry in listed if isinstance(entry, dict)]
     if entries and all(
         entry.get("type") == "model" and "object" not in entry for entry in entries
     ):

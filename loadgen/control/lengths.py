@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from loadgen.control.ask import ask
+from loadgen.control.ask import Session, ask
 from loadgen.model import TokenSource
 
 __all__ = ["MAX_PROMPTS", "PromptLengths", "count_locally", "count_on_server"]
@@ -26,6 +26,7 @@ MAX_BYTES = 64 << 20
 CONCURRENCY = 8
 REQUEST_LIMIT_S = 10.0
 BUDGET_S = 60.0
+MAX_COUNT = 2**31 - 1  # what a length is kept in
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,11 @@ class PromptLengths:
     note: str = ""
 
 
-Count = Callable[[aiohttp.ClientSession, dict[str, Any]], Awaitable[int]]
+Count = Callable[[Session, dict[str, Any]], Awaitable[int]]
 
 
 async def count_on_server(
-    session: aiohttp.ClientSession, bodies: Iterable[bytes], model: str
+    session: Session, bodies: Iterable[bytes], model: str
 ) -> PromptLengths | str:
     """Ask the server for the token count of each body's prompt.
 
@@ -62,7 +63,7 @@ async def count_on_server(
             return f"more than {MAX_PROMPTS:,} prompts or 64 MiB: not asked"
     if not distinct:
         return "no prompts"
-    prompts = {body: msgspec.json.decode(body) for body in distinct}
+    prompts = {body: _decoded(body) for body in distinct}
     first = next(iter(prompts.values()))
     try:
         async with asyncio.timeout(BUDGET_S):
@@ -70,7 +71,7 @@ async def count_on_server(
             if count is None:
                 return "the server has no usable /tokenize"
             counts = await _ask_all(session, count, prompts)
-    except (TimeoutError, aiohttp.ClientError, OSError):
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
         return "/tokenize did not answer in time"
     tokens = array("i", [-1]) * sum(len(seqs) for seqs in distinct.values())
     for body, seqs in distinct.items():
@@ -82,16 +83,16 @@ async def count_on_server(
 
 
 async def _find_dialect(
-    session: aiohttp.ClientSession, prompt: dict[str, Any], model: str
+    session: Session, prompt: dict[str, Any], model: str
 ) -> Count | None:
-    async def vllm(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+    async def vllm(session: Session, body: dict[str, Any]) -> int:
         return await _counted(session, {"model": model} | _prompt_of(body))
 
-    async def nameless(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+    async def nameless(session: Session, body: dict[str, Any]) -> int:
         """An engine behind a gateway may know the model by another name."""
         return await _counted(session, _prompt_of(body))
 
-    async def llama_cpp(session: aiohttp.ClientSession, body: dict[str, Any]) -> int:
+    async def llama_cpp(session: Session, body: dict[str, Any]) -> int:
         text = body.get("prompt")
         if "messages" in body:
             chat = {"messages": body["messages"]}
@@ -112,13 +113,13 @@ def _prompt_of(body: dict[str, Any]) -> dict[str, Any]:
     return {key: body[key] for key in ("messages", "prompt") if key in body}
 
 
-async def _counted(session: aiohttp.ClientSession, asked: dict[str, Any]) -> int:
+async def _counted(session: Session, asked: dict[str, Any]) -> int:
     count = (await _post(session, "/tokenize", asked)).get("count")
-    return count if type(count) is int else -1
+    return count if type(count) is int and 0 <= count <= MAX_COUNT else -1
 
 
 async def _ask_all(
-    session: aiohttp.ClientSession, count: Count, prompts: dict[bytes, dict[str, Any]]
+    session: Session, count: Count, prompts: dict[bytes, dict[str, Any]]
 ) -> dict[bytes, int]:
     counts: dict[bytes, int] = {}
     waiting = iter(prompts.items())
@@ -131,9 +132,7 @@ async def _ask_all(
     return counts
 
 
-async def _post(
-    session: aiohttp.ClientSession, path: str, body: dict[str, Any]
-) -> dict[str, Any]:
+async def _post(session: Session, path: str, body: dict[str, Any]) -> dict[str, Any]:
     answer = await ask(session, path, body=body, limit_s=REQUEST_LIMIT_S)
     return answer.json_object() if answer.status == 200 else {}
 
@@ -147,9 +146,25 @@ def count_locally(
     """
     tokens = array("i")
     for body in bodies:
-        prompt = msgspec.json.decode(body)
-        texts = [m["content"] for m in prompt.get("messages", ())]
-        text = prompt.get("prompt", "\n".join(t for t in texts if isinstance(t, str)))
-        tokens.append(count(text) if isinstance(text, str) else -1)
+        text = _text_of(_decoded(body))
+        tokens.append(-1 if text is None else count(text))
     note = "chat template not counted"
     return PromptLengths(tokens, TokenSource.LOCAL_TOKENIZER, note)
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    """A body as an object; empty where a sealed file holds something else."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text_of(body: dict[str, Any]) -> str | None:
+    """The words of a prompt or of a chat's messages; None where there are none."""
+    messages, text = body.get("messages"), body.get("prompt")
+    if text is None and isinstance(messages, list):
+        contents = (part.get("content") for part in messages if isinstance(part, dict))
+        text = "\n".join(words for words in contents if isinstance(words, str))
+    return text if isinstance(text, str) else None

@@ -9,13 +9,14 @@ from typing import Any
 
 import aiohttp
 
-from loadgen.control.ask import Answer, ask
+from loadgen.control.ask import Answer, Session, ask
 from loadgen.control.target import Target
 from loadgen.errors import TargetError
 
 __all__ = ["Found", "connectable_address", "look_at", "look_behind"]
 
 CONNECT_LIMIT_S = 5.0
+MAX_NAME_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ async def connectable_address(target: Target) -> tuple[str, int, int]:
     )
 
 
-async def look_at(session: aiohttp.ClientSession, model: str | None) -> Found:
+async def look_at(session: Session, model: str | None) -> Found:
     """Ask for models and version, and refuse to start where a run is pointless.
 
     Args:
@@ -113,9 +114,7 @@ async def look_at(session: aiohttp.ClientSession, model: str | None) -> Found:
     )
 
 
-async def look_behind(
-    session: aiohttp.ClientSession, engine: Target, found: Found
-) -> Found:
+async def look_behind(session: Session, engine: Target, found: Found) -> Found:
     """Ask the engine behind a gateway directly, and add what it says.
 
     An engine that does not answer is no reason to stop: it is noted.
@@ -123,15 +122,14 @@ async def look_behind(
     try:
         health = await ask(session, "/health", limit_s=3.0)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        said = str(error) or type(error).__name__
-        note = f"the engine at {engine.url} does not answer: {said[:120]}"
+        note = f"the engine at {engine.url} does not answer: {session.said(error)}"
         return replace(found, notes=(*found.notes, note))
     version = await _version(session)
     note = f"the engine at {engine.url} answers GET /health with {health.status}"
     return replace(found, version=version or found.version, notes=(*found.notes, note))
 
 
-async def _first_answer(session: aiohttp.ClientSession) -> Answer:
+async def _first_answer(session: Session) -> Answer:
     try:
         return await ask(session, "/v1/models")
     except aiohttp.ClientConnectorCertificateError as error:
@@ -149,9 +147,8 @@ async def _first_answer(session: aiohttp.ClientSession) -> Answer:
             "--no-preflight offers all the same",
         ) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = str(error) or type(error).__name__
         raise TargetError(
-            f"no HTTP answer to GET /v1/models: {text[:200]!r}",
+            f"no HTTP answer to GET /v1/models: {session.said(error)!r}",
             "is this an HTTP server, or https?",
         ) from None
 
@@ -176,19 +173,24 @@ def _refuse_unready(answer: Answer) -> None:
 
 
 def _models_in(answer: Answer) -> tuple[str, ...]:
-    data = answer.json_object().get("data")
-    if answer.status != 200 or not isinstance(data, list):
+    """What it lists; a name that no model would have is passed over."""
+    if answer.status != 200:
         return ()
+    names = (entry.get("id") for entry in _entries(answer))
     return tuple(
-        entry["id"]
-        for entry in data
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str)
+        name for name in names if isinstance(name, str) and len(name) <= MAX_NAME_CHARS
     )
 
 
+def _entries(answer: Answer) -> list[dict[str, Any]]:
+    data = answer.json_object().get("data")
+    entries = data if isinstance(data, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
 def _max_model_len(answer: Answer, model: str) -> int | None:
-    for entry in answer.json_object().get("data") or ():
-        if isinstance(entry, dict) and entry.get("id") == model:
+    for entry in _entries(answer):
+        if entry.get("id") == model:
             length = entry.get("max_model_len")
             return length if type(length) is int else None
     return None
@@ -207,10 +209,10 @@ def _message_in(answer: Answer) -> str:
     return text[:120]
 
 
-async def _version(session: aiohttp.ClientSession) -> str | None:
+async def _version(session: Session) -> str | None:
     try:
         answer = await ask(session, "/version", limit_s=3.0)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
         return None
     version = answer.json_object().get("version") if answer.status == 200 else None
-    return version if isinstance(version, str) else None
+    return version[:MAX_NAME_CHARS] if isinstance(version, str) else None

@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from loadgen import __version__
 from loadgen.analysis.summary import Summary
+from loadgen.control.ask import Session
 from loadgen.control.judging import Judge, client_facts, open_schedule
 from loadgen.control.lengths import (
     MAX_PROMPTS,
@@ -44,12 +44,12 @@ class Server:
 
     ``counting`` is a session with whoever counts prompts: the engine itself where
     it is known, else the target. ``secrets`` are the values among ``headers`` that
-    no file may hold, not even where the server says them back.
+    no file may hold, not even where the server says them back, in each spelling.
     """
 
     target: Target
     address: tuple[str, int, int]
-    counting: aiohttp.ClientSession
+    counting: Session
     headers: Sequence[tuple[str, str]]
     secrets: Sequence[str]
     tls: Tls | None

@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loadgen.errors import UsageError
+from loadgen.wire.redact import spellings
 
-__all__ = ["api_key", "parse_headers"]
+__all__ = ["api_key", "parse_headers", "to_hide"]
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What these hold is the same everywhere, and found in any answer.
+_PLAIN = {
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "user-agent",
+}
 _OURS = {"host", "content-length", "transfer-encoding", "connection", "x-request-id"}
 
 
@@ -62,3 +72,17 @@ def parse_headers(lines: Sequence[str]) -> list[tuple[str, str]]:
             raise UsageError(f"--header {name} is set by loadgen itself")
         headers.append((name, value))
     return headers
+
+
+def to_hide(headers: Sequence[tuple[str, str]], key: str | None) -> list[str]:
+    """What no file or output may hold, though a server say it back.
+
+    Args:
+        headers: as a person gave them.
+        key: the API key, without what its header puts around it.
+
+    Returns:
+        The values in each spelling, see ``wire.redact.spellings``.
+    """
+    values = [value for name, value in headers if name.lower() not in _PLAIN]
+    return spellings(values if key is None else [*values, key])
