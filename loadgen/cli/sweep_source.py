@@ -182,8 +182,13 @@ class Schedules:
                 f"no request of {', '.join(self.only)} falls into the schedule",
                 "raise the rate or the duration",
             )
+        share = sum(kept) / len(kept)
         return replace(
             plan,
             source=Picked(plan.source, kept, self.only),
             at_ns=plan.at_ns[np.array(kept)],
+            asked=Asked(
+                rate_rps=plan.asked.rate_rps * share, duration_s=plan.asked.duration_s
+            ),
+            notes=(*plan.notes, f"of this schedule only {', '.join(self.only)}"),
         )

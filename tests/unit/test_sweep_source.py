@@ -81,6 +81,8 @@ def test_a_group_alone_is_asked_at_the_same_instants_the_same() -> None:
     assert [at for at, _ in of_group] == alone.at_ns.tolist()
     assert [prompt for _, prompt in of_group] == prompts(alone)
     assert alone.source.group_names == ["short-question"]
+    assert alone.asked.rate_rps == pytest.approx(2.0)
+    assert "of this schedule only short-question" in alone.notes
 
 
 def test_a_schedule_is_sealed_like_any_other(tmp_path: Path) -> None:
