@@ -14,7 +14,7 @@ from loadgen.report.terminal import drawn
 __all__ = ["Part", "table_text"]
 
 MAX_NAME_CELLS = 32
-MAX_TEXT_CELLS = 800
+MAX_TEXT_CELLS = 480
 _WORDS = {
     Status.OK: "ok",
     Status.WARN: "warn",
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 def table_text(parts: Sequence[Part], screen: Screen) -> str:
     """All parts as one string that ends in a newline, made safe to print."""
-    names = [safe(check.name) for part in parts for check in part.checks]
+    names = [_name(check, screen) for part in parts for check in part.checks]
     name_cells = min(max(map(cells, ("check", *names))), MAX_NAME_CELLS)
     lines: list[Line] = []
     for part in parts:
@@ -49,12 +49,15 @@ def table_text(parts: Sequence[Part], screen: Screen) -> str:
 def _heading(part: Part, name_cells: int, screen: Screen) -> Iterator[Line]:
     for line in paragraph(safe(part.title), screen):
         yield Line(line, "strong")
-    head = _beside("", "check", name_cells) + "found / meaning / what to do"
-    yield Line(head, "faint")
+    indent = _beside("", "check", name_cells)
+    hanging = " " * cells(indent)
+    words = "found / meaning / what to do"
+    for line in paragraph(words, screen, indent=indent, hanging=hanging):
+        yield Line(line, "faint")
 
 
 def _row(check: Check, name_cells: int, screen: Screen) -> Iterator[Line]:
-    name = screen.text(clip(safe(check.name), name_cells))
+    name = clip(_name(check, screen), name_cells)
     first = _beside(_WORDS[check.status], name, name_cells)
     found = safe(check.found, MAX_TEXT_CELLS)
     style = _STYLES.get(check.status, "")
@@ -72,6 +75,10 @@ def _below(text: str, screen: Screen) -> Iterator[Line]:
     words = safe(text, MAX_TEXT_CELLS)
     for line in paragraph(words, screen, indent=indent, hanging=indent + INDENT):
         yield Line(line, "faint")
+
+
+def _name(check: Check, screen: Screen) -> str:
+    return screen.text(safe(check.name))
 
 
 def _beside(status: str, name: str, name_cells: int) -> str:

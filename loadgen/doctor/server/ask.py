@@ -25,6 +25,7 @@ from loadgen.doctor.server.reply import (
 __all__ = ["PATHS", "Generation", "Looked", "Place", "generate", "look"]
 
 LIMIT_S = 4.0
+SERVER_INFO_LIMIT_S = 15.0  # vLLM describes its whole environment first
 TOTAL_S = 12.0
 GENERATION_LIMIT_S = 60.0
 MAX_BYTES = 1 << 20
@@ -170,7 +171,8 @@ async def _metrics(session: aiohttp.ClientSession, place: Place) -> Reply | None
 
 
 async def _get(session: aiohttp.ClientSession, place: Place, path: str) -> Reply:
-    return await _ask(session, "GET", place.url + path, path)
+    limit_s = SERVER_INFO_LIMIT_S if path == SERVER_INFO else LIMIT_S
+    return await _ask(session, "GET", place.url + path, path, limit_s=limit_s)
 
 
 async def _ask(

@@ -77,7 +77,7 @@ def series_checks(
     checks = [_page_check(seen)]
     if seen.engines:
         checks.append(_series_check(seen, engine, vocabulary))
-    checks += [_asked_check(name, seen.page, vocabulary) for name in asked]
+    checks += [_asked_check(n, seen.page, vocabulary) for n in dict.fromkeys(asked)]
     return checks
 
 
@@ -165,26 +165,37 @@ def _asked_check(name: str, page: Page, vocabulary: Vocabulary) -> Check:
     do = None
     if not here:
         do = f"read {rename.to}" if rename and rename.to else "read another series"
-    return Check(
-        id=f"server.series.{base}",
-        name=base,
-        status=Status.OK if here else Status.FAIL,
-        found="present" if here else "MISSING",
-        meaning=rename.words(base) if rename else "",
-        do=do,
+    return _asked_row(
+        name,
+        Status.OK if here else Status.FAIL,
+        "present" if here else "MISSING",
+        rename.words(_bare(name)) if rename else "",
+        do,
     )
 
 
 def _asked_of_nobody(asked: Sequence[str]) -> Iterator[Check]:
-    for name in asked:
-        base = Selector.parse(name).name
-        yield Check(
-            id=f"server.series.{base}",
-            name=base,
-            status=Status.FAIL,
-            found="no metrics page to find it on",
-            do="name the address by --metrics-url",
-        )
+    for name in dict.fromkeys(asked):
+        found = "no metrics page to find it on"
+        yield _asked_row(name, Status.FAIL, found, "", "name one by --metrics-url")
+
+
+def _asked_row(
+    name: str, status: Status, found: str, meaning: str, do: str | None
+) -> Check:
+    return Check(
+        id=f"server.series.{_bare(name)}",
+        name=_bare(name),
+        status=status,
+        found=found,
+        meaning=meaning,
+        do=do,
+    )
+
+
+def _bare(name: str) -> str:
+    """A series' name without labels, spelt as it was given."""
+    return name.partition("{")[0].strip()
 
 
 def _list(words: Sequence[str]) -> str:

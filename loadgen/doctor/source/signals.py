@@ -67,7 +67,7 @@ def _signals(vocabulary: Vocabulary, asked: Sequence[str]) -> Iterator[_Signal]:
         for old, rename in engine.old_names(series):
             if base_name(old) not in told:
                 yield _Signal(old, old=rename)
-    for name in asked:
+    for name in dict.fromkeys(asked):
         yield _Signal(name, old=vocabulary.rename_of(_plain(name)), asked=True)
 
 
@@ -165,7 +165,7 @@ def _places(metrics: Sequence[Metric]) -> str:
 def _check(
     signal: _Signal, status: Status, found: str, meaning: str, do: str | None = None
 ) -> Check:
-    shown = Selector.parse(signal.name).name if signal.asked else signal.name
+    shown = signal.name.partition("{")[0].strip()
     return Check(
         id=f"vllm.signal.{shown.removeprefix('vllm:')}",
         name=shown,
