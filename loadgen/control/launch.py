@@ -92,7 +92,14 @@ async def launched(launch: Launch, log_path: Path) -> AsyncIterator[str]:
     url = launch.url.replace("{port}", port)
     with io_errors("write", log_path), log_path.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "loadgen.control.guardian", str(GRACE_S), "--"),
+            *(
+                sys.executable,
+                "-P",
+                "-m",
+                "loadgen.control.guardian",
+                str(GRACE_S),
+                "--",
+            ),
             *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=log,

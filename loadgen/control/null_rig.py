@@ -212,7 +212,7 @@ async def _null_server(
     pace = {"--ttft-us": 2 * ITL_NS // NS_PER_US, "--itl-us": ITL_NS // NS_PER_US}
     flags = [f"{name}={value}" for name, value in pace.items() if load.paced]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "loadgen.standin.null"),
+        *(sys.executable, "-P", "-m", "loadgen.standin.null"),
         f"--log={folder / f'served-{number}'}",
         *flags,
         stdin=asyncio.subprocess.PIPE,

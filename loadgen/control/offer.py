@@ -17,7 +17,7 @@ from loadgen.issue.stats import IssueStats
 
 __all__ = ["Offered", "Snapshot", "offer", "signals_to"]
 
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Snapshot = dict[str, int]
 """The issuers' counters by the names of ``issue.progress.NAMES``."""
@@ -113,6 +113,8 @@ def signals_to(handler: Callable[[], None]) -> Iterator[None]:
     """Send interrupts to a handler for a while, and then where they went before."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # nohup: the terminal may go
+        del before[signal.SIGHUP]
     for number in before:
         loop.add_signal_handler(number, handler)
     try:

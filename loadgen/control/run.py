@@ -166,7 +166,8 @@ class OfferedRun:
             request_id_prefix=f"{self._request_id_prefix}w",
             stripe=(0, 1),
         )
-        await offer([config], lambda _: None)
+        if (await offer([config], lambda _: None)).interrupts:
+            raise KeyboardInterrupt
 
     async def _lengths(self, schedule: Schedule) -> PromptLengths:
         def bodies() -> Iterator[bytes]:

@@ -172,6 +172,7 @@ async def start(config: IssueConfig) -> Issuing:
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # a module of the user's folder is none of ours, whatever its name
         "-m",
         "loadgen.issue",
         stdin=asyncio.subprocess.PIPE,

@@ -68,7 +68,7 @@ async def start(
     with _log_file(log_path) as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "loadgen.standin", *to_argv(asked)),
+            *("-P", "-m", "loadgen.standin", *to_argv(asked)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
