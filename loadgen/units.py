@@ -41,7 +41,7 @@ _UNIT_NS = {
     "h": 3600 * NS_PER_S,
     "d": 86_400 * NS_PER_S,
 }
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?"
+_NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?:e[+-]?[0-9]{1,2})?"
 _PART = re.compile(rf"({_NUMBER})\s*(ns|us|µs|ms|sec|s|min|m|h|d)", re.IGNORECASE)
 _RATE = re.compile(
     rf"({_NUMBER})\s*(?:rps|(?:/|\bper\b)\s*({_NUMBER})?\s*(ms|sec|s|min|m|h|d))",

@@ -297,7 +297,7 @@ def parse_signatures(text: str, *, name: str) -> list[Signature]:
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers without end
         raise UsageError(f"{name} is not TOML: {error}") from None
     unknown = sorted(set(data) - {"signature"})
     tables = data.get("signature", [])

@@ -8,11 +8,13 @@ from loadgen.analysis.attribution import Attributor
 from loadgen.analysis.goodput import Slo
 from loadgen.analysis.signatures import load_signatures
 from loadgen.cli.options import EvidenceFlags
+from loadgen.control.files import text_of
 from loadgen.control.judging import Judge
 from loadgen.control.logs import LogFile, Logs
-from loadgen.errors import UsageError
 
 __all__ = ["judge_by"]
+
+MAX_SIGNATURES_BYTES = 16 << 20
 
 
 def judge_by(flags: EvidenceFlags, slo: Slo, *, from_now: bool) -> Judge:
@@ -28,11 +30,7 @@ def judge_by(flags: EvidenceFlags, slo: Slo, *, from_now: bool) -> Judge:
     """
     text = None
     if flags.signatures is not None:
-        try:
-            text = flags.signatures.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "not text"
-            raise UsageError(f"--signatures {flags.signatures}: {why}") from None
+        text = text_of(flags.signatures, "--signatures", MAX_SIGNATURES_BYTES)
     signatures = load_signatures(text, name=str(flags.signatures))
 
     def log(path: Path | None, flag: str) -> LogFile | None:

@@ -13,12 +13,14 @@ import msgspec
 from loadgen.cli.options import OfferFlags, PlanFlags
 from loadgen.cli.sweep import SweepFlags
 from loadgen.cli.sweep_plan import Asked
+from loadgen.control.files import text_of
 from loadgen.errors import UsageError
 from loadgen.plan.groups import Name
 
 __all__ = ["Experiment", "Variant", "read_variants", "with_defaults"]
 
 _FOLDER = "experiments"
+MAX_FILE_BYTES = 16 << 20
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,11 +81,7 @@ def read_variants(named: Path) -> Experiment:
     """
     where = f"--variants {named}"
     if named.suffix == ".toml":
-        try:
-            text = named.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "not text"
-            raise UsageError(f"{where}: {why}") from None
+        text = text_of(named, "--variants", MAX_FILE_BYTES)
     else:
         text = _builtin(str(named))
     try:

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from loadgen import __version__
 from loadgen.cli.options import PlanFlags
+from loadgen.control.files import lines_of, text_of
 from loadgen.errors import UsageError
 from loadgen.plan.arrivals import offsets
 from loadgen.plan.draws import Ints
 from loadgen.plan.given import PromptFile, TracePrompts, parse_prompts
-from loadgen.plan.groups import Group, span
+from loadgen.plan.groups import MAX_TOKENS, Group, span
 from loadgen.plan.schedule import Asked, Header, Seal, bind, seal
 from loadgen.plan.traceformats import TRACE_FORMATS
 from loadgen.plan.traces import Trace, read_trace, rescale
@@ -32,6 +33,9 @@ from loadgen.units import NS_PER_S, parse_duration_ns
 from loadgen.wire.protocols import PROTOCOLS, Protocol
 
 __all__ = ["Plan", "make_plan", "protocol_of", "write_schedule"]
+
+MAX_WORKLOAD_BYTES = 16 << 20
+MAX_PROMPTS_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,11 @@ def make_plan(flags: PlanFlags, endpoint: str | None) -> Plan:
     extra_body = _extra_body(flags.extra_body)
     if endpoint is not None and not endpoint.startswith("/"):
         raise UsageError(f"--endpoint {endpoint!r} must begin with /")
+    if flags.max_tokens is not None and not 1 <= flags.max_tokens <= MAX_TOKENS:
+        raise UsageError(
+            f"--max-tokens must be at least 1 and at most {MAX_TOKENS:,}, "
+            f"not {flags.max_tokens}"
+        )
     source: PromptSource
     if flags.arrivals == "trace" or _is_trace(flags.workload):
         source, at_ns, arrivals, asked, notes = _from_trace(flags)
@@ -187,21 +196,15 @@ def _prefixed(group: Group, tokens: int) -> Group:
 def _read_workload(named: str) -> tuple[Workload | PromptFile, Timing]:
     path = Path(named)
     if path.suffix == ".toml":
-        workload = parse_workload(_text(path), path.stem)
+        workload = parse_workload(
+            text_of(path, "--workload", MAX_WORKLOAD_BYTES), path.stem
+        )
     elif path.suffix == ".jsonl":
-        return parse_prompts(_text(path), path.stem), Timing()
+        text = text_of(path, "--workload", MAX_PROMPTS_BYTES)
+        return parse_prompts(text, path.stem), Timing()
     else:
         workload = parse_workload(builtin_text(named), named)
     return workload, workload.timing
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--workload {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--workload {path} is not text") from None
 
 
 def _is_trace(named: str) -> bool:
@@ -244,7 +247,7 @@ def _read_trace(path: Path, layout: str, unit: str | None) -> Trace:
         raise UsageError(f"--time-unit {unit!r} is neither s nor ms")
     try:
         with path.open("rb") as lines:
-            return read_trace(lines, layout, unit=unit)  # type: ignore[arg-type]
+            return read_trace(lines_of(lines), layout, unit=unit)  # type: ignore[arg-type]
     except OSError as error:
         raise UsageError(f"--workload {path}: {error.strerror}") from None
 

@@ -14,6 +14,8 @@ from loadgen.model import Attribution, RequestRecord
 
 __all__ = ["Attribute", "LogFile", "Logs"]
 
+MAX_LINE_BYTES = 1 << 20
+
 Attribute = Callable[[RequestRecord], Attribution | None]
 
 
@@ -31,6 +33,8 @@ class LogFile:
         Raises:
             UsageError: it cannot be read.
         """
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{flag} {path} is no regular file")
         try:
             with path.open("rb") as file:
                 return cls(path, file.seek(0, 2))
@@ -41,7 +45,7 @@ class LogFile:
         """The lines written since; all of them where the file was rotated."""
         with self.path.open("rb") as file:
             file.seek(self.start if self.path.stat().st_size >= self.start else 0)
-            for line in file:
+            while line := file.readline(MAX_LINE_BYTES):
                 yield line.decode("utf-8", "replace")
 
 

@@ -7,10 +7,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from loadgen.control.files import text_of
 from loadgen.errors import UsageError
 from loadgen.wire.redact import spellings
 
 __all__ = ["api_key", "parse_headers", "to_hide"]
+
+MAX_KEY_BYTES = 64 << 10
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What these hold is the same everywhere, and found in any answer.
@@ -40,11 +43,7 @@ def api_key(env_name: str | None, file: Path | None) -> str | None:
             raise UsageError(f"{where} is not set or empty", "export it first")
     elif file is not None:
         where = f"--api-key-file {file}"
-        try:
-            key = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not text"
-            raise UsageError(f"{where}: {reason}") from None
+        key = text_of(file, "--api-key-file", MAX_KEY_BYTES)
     else:
         return None
     key = key.strip()

@@ -58,6 +58,11 @@ def parse_target(url: str, *, flag: str = "--url") -> Target:
             credentials, or a path or query already in it.
     """
     text = url.strip()
+    if "@" in text:
+        raise UsageError(
+            f"{flag} must not hold a user or password",
+            "give the key by --api-key-env or --api-key-file",
+        )
     if "://" not in text:
         raise UsageError(
             f"{flag} {url!r} has no scheme", f"write http://{text or 'HOST:PORT'}"
@@ -71,11 +76,6 @@ def parse_target(url: str, *, flag: str = "--url") -> Target:
         raise UsageError(f"{flag} {url!r}: scheme must be http or https")
     if not parts.hostname or any(c.isspace() or not c.isprintable() for c in text):
         raise UsageError(f"{flag} {url!r} has no usable host")
-    if parts.username is not None or parts.password is not None:
-        raise UsageError(
-            f"{flag} must not hold a user or password",
-            "give the key by --api-key-env or --api-key-file",
-        )
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         root = f"{parts.scheme}://{parts.netloc}"
         raise UsageError(

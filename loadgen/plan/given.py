@@ -17,6 +17,7 @@ from loadgen.plan.prompts import Prompt, Writer, estimate_tokens
 __all__ = ["PromptFile", "TracePrompts", "parse_prompts"]
 
 _CHUNK = 4096
+MAX_LINE_CHARS = 16 << 20
 
 
 class PromptFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +121,8 @@ def parse_prompts(text: str, name: str) -> PromptFile:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
+        if len(line) > MAX_LINE_CHARS:
+            raise UsageError(f"{name}: line {number} is longer than any prompt")
         try:
             prompts.append(_prompt(_line.decode(line)))
         except msgspec.ValidationError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from mmap import mmap
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
@@ -108,8 +108,7 @@ def seal(header: Header, entries: Iterable[Entry], out: BinaryIO) -> Seal:
 
     put(_encoder.encode(header) + b"\n")
     requests = before_ns = 0
-    source = iter(entries)
-    while batch := list(islice(source, _LINES_A_WRITE)):
+    for batch in _batches(entries):
         due = [before_ns, *(entry.at_ns for entry in batch)]
         if any(later < earlier for earlier, later in pairwise(due)):
             raise UsageError(f"the times of requests {requests} and on go back")
@@ -128,6 +127,20 @@ def seal(header: Header, entries: Iterable[Entry], out: BinaryIO) -> Seal:
     sealed = Seal(f"sha256:{digest.hexdigest()}", requests, header.duration_ns)
     out.write(_encoder.encode(sealed) + b"\n")
     return sealed
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Entries as many at a time as fit one write, however large their bodies."""
+    batch: list[Entry] = []
+    held = 0
+    for entry in entries:
+        batch.append(entry)
+        held += len(entry.body)
+        if len(batch) == _LINES_A_WRITE or held > _BLOCK:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 class _Columns(NamedTuple):

@@ -24,6 +24,7 @@ __all__ = ["TIME_SCALES", "Trace", "read_trace", "rescale", "trace_rows"]
 
 Unit = Literal["s", "ms"]
 
+_MAX_NS = 2**62
 _UNIT_NS: dict[str, int] = {"s": NS_PER_S, "ms": NS_PER_MS}
 
 #: How a factor stretches the gaps; the option is named by its direction.
@@ -176,6 +177,8 @@ def _gather(rows: Iterable[Row], sort: bool) -> tuple[list[Ints], int]:
                     "sort the trace if its rows are independent",
                 )
         before = row
+        if not -_MAX_NS <= row.at_ns <= _MAX_NS:
+            raise UsageError(f"line {row.line}: {row.shown} is too far off")
         at.append(row.at_ns)
         line.append(row.line)
         prompt.append(-1 if row.prompt_tokens is None else row.prompt_tokens)
@@ -211,7 +214,8 @@ def rescale(at_ns: Ints, factor: float, direction: str) -> Ints:
         raise UsageError(f"no time scale {direction!r}", f"there are {known}")
     if not (math.isfinite(factor) and factor > 0):
         raise UsageError(f"--{direction} must be above zero, not {factor}")
-    scaled = at_ns.astype(np.float64) * TIME_SCALES[direction](factor)
+    with np.errstate(over="ignore"):
+        scaled = at_ns.astype(np.float64) * TIME_SCALES[direction](factor)
     if len(scaled) and scaled[-1] >= 2.0**62:
         raise UsageError(f"--{direction} {factor} makes the schedule too long")
     return np.rint(scaled).astype(np.int64)

@@ -205,7 +205,7 @@ def parse_workload(text: str, name: str) -> Workload:
     refuse_pointer(text[:400].encode())
     try:
         tables = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers without end
         raise UsageError(f"workload {name}: {error}") from None
     try:
         file = msgspec.convert(tables, _File)

@@ -28,6 +28,7 @@ USAGE = [
     ("burst --mix nobody=1", "nobody"),
     ("burst --mix rubbish", "group=share"),
     ("burst --max-tokens 0", "at least 1"),
+    ("burst --max-tokens 10000001", "at most 10,000,000"),
     ("burst --max-tokens x", "--max-tokens"),
     ("burst --api telepathy", "there are openai-chat"),
     ("burst --extra-body [1]", "JSON object"),
@@ -47,10 +48,21 @@ USAGE = [
     ("burst --url http://127.0.0.1:0", "port 0"),
     ("burst --url http://127.0.0.1:8000/v1", "already has a path"),
     ("burst --url http://me:secret@127.0.0.1:8000", "user or password"),
+    ("burst --url http://me:secret@127.0.0.1:99999", "user or password"),
+    ("burst --url me:secret@h", "user or password"),
+    ("burst --url ftp://me:secret@h", "user or password"),
     ("burst --header nocolon", "Name: value"),
     ("burst --header Content-Length:5", "set by loadgen"),
     ("burst --api-key-env LOADGEN_NO_SUCH_VARIABLE", "not set"),
     ("burst --api-key-file /no/such/key", "No such file"),
+    ("burst --api-key-file /dev/zero", "larger than"),
+    ("burst --signatures /dev/zero", "larger than"),
+    ("burst --server-log /dev/zero", "no regular file"),
+    ("burst --workload jsonl:/dev/zero --time-unit s", "line 1 is longer"),
+    (f"burst --rate {'9' * 5000}/s", "not a rate"),
+    (f"burst --duration {'9' * 5000}s", "not a duration"),
+    (f"burst --extra-body {'[' * 5000}", "nested too deep"),
+    ("burst --model \udcff", "is not text"),
     ("burst --ca-file /no/such.pem", "no file"),
     ("burst --tokenizer /no/such.json", "no file"),
     ("burst --endpoint v1/chat", "begin with /"),
@@ -62,7 +74,7 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), USAGE, ids=[line for line, _ in USAGE])
+@pytest.mark.parametrize(("line", "said"), USAGE, ids=[line[:60] for line, _ in USAGE])
 def test_one_clear_line_and_exit_2(
     line: str,
     said: str,

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tracemalloc
 from array import array
+from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -257,3 +259,20 @@ def test_the_seal_itself_is_part_of_what_is_checked() -> None:
 
 
 GOLDEN = "sha256:c078833f04df47b32875679e5a8cae90857a733fe243e0d638c3d35ea24fb31e"
+
+
+def test_large_bodies_are_written_one_after_another() -> None:
+    class Nowhere(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return len(data)
+
+    def entries() -> Iterator[Entry]:
+        for at_ns in range(64):
+            yield Entry(at_ns, "short", None, 1, 1, msgspec.Raw(b"1" * (1 << 20)))
+
+    tracemalloc.start()
+    sealed = seal(header(), entries(), Nowhere())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sealed.requests == 64
+    assert peak < 16 << 20

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from loadgen.errors import UsageError
-from loadgen.plan.traces import read_trace
+from loadgen.plan.traces import read_trace, rescale
 
 
 def rows(times: list[float]) -> list[bytes]:
@@ -92,3 +92,19 @@ def test_bytes_that_are_no_text() -> None:
     for line in (b'{"timestamp": 1, "session_id": "\xff"}', b'{"timestamp": "\xff"}'):
         with pytest.raises(UsageError, match="line 1: "):
             read_trace([line], "mooncake")
+
+
+def test_times_too_far_apart_for_the_clock_are_refused() -> None:
+    lines = [
+        b"TIMESTAMP,ContextTokens,GeneratedTokens\n",
+        b"0001-01-01 00:00:00,1,1\n",
+        b"9999-12-31 23:59:59,1,1\n",
+    ]
+    with pytest.raises(UsageError, match=r"line 2: .* too far off"):
+        read_trace(lines, "auto")
+
+
+def test_a_scale_beyond_every_float_is_refused_without_a_warning() -> None:
+    at_ns = read_trace(rows([0.0, 1e9]), "jsonl", unit="s").at_ns
+    with pytest.raises(UsageError, match="too long"):
+        rescale(at_ns, 1e300, "time-scale")

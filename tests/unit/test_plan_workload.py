@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from loadgen.errors import UsageError
+from loadgen.plan import given
 from loadgen.plan.given import TracePrompts, parse_prompts
 from loadgen.plan.workload import (
     Timing,
@@ -195,3 +196,19 @@ def test_a_trace_without_lengths_makes_no_prompts() -> None:
     source = TracePrompts(name="t", prompt_tokens=unknown, output_tokens=unknown)
     with pytest.raises(UsageError, match="row 2 of the trace has no prompt length"):
         list(source.prompts(2, 7))
+
+
+@pytest.mark.parametrize(
+    "text", ["a=" + "[" * 20_000, "a={" * 5_000, f"seed={'9' * 5_000}"]
+)
+def test_toml_without_end_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="workload w: "):
+        parse_workload(text, "w")
+
+
+def test_a_line_longer_than_any_prompt_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(given, "MAX_LINE_CHARS", 30)
+    with pytest.raises(UsageError, match="w: line 2 is longer"):
+        parse_prompts('{"prompt":"a"}\n{"prompt":"' + "x" * 30 + '"}', "w")
