@@ -34,6 +34,10 @@ class Seen:
     def end_of_read(self, at_ns: int, queue_empty: bool) -> None:
         self.reads.append((at_ns, queue_empty))
 
+    def whole_read(self, data: bytes, at_ns: int, queue_empty: bool) -> None:
+        self.body(data)
+        self.end_of_read(at_ns, queue_empty)
+
 
 class Case(NamedTuple):
     sent: bytes
