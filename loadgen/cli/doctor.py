@@ -14,7 +14,8 @@ from loadgen.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from loadgen.cli.bench import Read
-    from loadgen.doctor.server.ask import Generation, Looked, Place
+    from loadgen.doctor.server.ask import Generation, Place
+    from loadgen.doctor.server.reply import Looked
     from loadgen.doctor.text import Part
     from loadgen.wire.protocols import Protocol
 
@@ -88,10 +89,12 @@ def doctor(
 
 
 def _source(path: Path, to: TargetFlags) -> Part:
+    from loadgen.control.telemetry import parse_watch
     from loadgen.doctor.source import look_at_source
     from loadgen.doctor.text import Part
     from loadgen.telemetry.vocabulary import load_vocabulary
 
+    parse_watch((), to.series or (), "off")  # refuses names that are none
     checks = look_at_source(path, load_vocabulary(), to.series or ())
     return Part(f"vLLM's source at {path}", checks)
 
@@ -113,7 +116,6 @@ def _server(
 
     from loadgen.cli.bench import read_flags
     from loadgen.cli.planning import protocol_of
-    from loadgen.doctor.server.ask import look
     from loadgen.doctor.server.judge import Asked, server_checks
     from loadgen.doctor.text import Part
     from loadgen.telemetry.vocabulary import load_vocabulary
@@ -122,30 +124,33 @@ def _server(
     read = read_flags(api, to, OfferFlags())
     assert read.target is not None
     place = _place(to, read)
-
-    async def both() -> tuple[Looked, str | None]:
-        looked = await look(place)
-        name = model or _only_model(looked)
-        if not probe or looked.first.trouble or name is None:
-            return looked, name
-        asked = _generation(protocol, name)
-        return replace(looked, generated=await generate(place, asked)), name
-
-    from loadgen.doctor.server.ask import generate
-
-    looked, name = asyncio.run(both())
-    if probe and name is None and not looked.first.trouble:
-        raise UsageError("--probe cannot find out the model", "name one by --model")
+    if probe:
+        _generation(protocol, model or "")  # refuses a dialect that only streams
+    looked = asyncio.run(_look(place, protocol, model, probe=probe))
     asked = Asked(
         protocol=protocol,
         model=model,
         series=to.series or (),
         own_metrics=place.metrics_own,
         verified=None if place.context is None else not to.insecure,
+        probe=probe,
     )
     checks = server_checks(looked, asked, load_vocabulary())
     part = Part(f"The server at {read.target.url}", checks)
     return part, bool(looked.first.trouble)
+
+
+async def _look(
+    place: Place, protocol: Protocol, model: str | None, *, probe: bool
+) -> Looked:
+    from loadgen.doctor.server.ask import generate, look
+
+    looked = await look(place)
+    name = model or _only_model(looked)
+    if not probe or looked.first.trouble or name is None:
+        return looked
+    generated = await generate(place, _generation(protocol, name))
+    return replace(looked, generated=generated)
 
 
 def _place(to: TargetFlags, read: Read) -> Place:

@@ -6,10 +6,8 @@ import json
 from typing import Any
 
 from loadgen.doctor.check import Check
-from loadgen.doctor.server.ask import Looked
-from loadgen.doctor.server.idle import Idle
 from loadgen.doctor.server.judge import Asked, server_checks
-from loadgen.doctor.server.reply import MODELS, NO_SUCH_PATH, Reply
+from loadgen.doctor.server.reply import MODELS, NO_SUCH_PATH, Idle, Looked, Reply
 from loadgen.telemetry.vocabulary import load_vocabulary
 from loadgen.wire.protocols import PROTOCOLS
 
@@ -50,6 +48,7 @@ def look(
     model: str | None = None,
     api: str = "openai-chat",
     generated: Reply | None = None,
+    probe: bool = False,
 ) -> dict[str, Check]:
     by_path = {one.path: one for one in replies}
     first = by_path.setdefault(MODELS, reply(MODELS, models()))
@@ -60,7 +59,12 @@ def look(
         idle=Idle(answered=True, closed_after_s=5.0),
         generated=generated,
     )
-    asked = Asked(protocol=PROTOCOLS[api], model=model, series=series)
+    asked = Asked(
+        protocol=PROTOCOLS[api],
+        model=model,
+        series=series,
+        probe=probe or generated is not None,
+    )
     checks = server_checks(looked, asked, VOCABULARY)
     assert len({check.id for check in checks}) == len(checks)
     return {check.id.removeprefix("server."): check for check in checks}

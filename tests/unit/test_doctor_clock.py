@@ -7,9 +7,8 @@ import pytest
 
 from loadgen.doctor.check import Check, Status
 from loadgen.doctor.server.clock import clock_check, difference
-from loadgen.doctor.server.idle import Idle
 from loadgen.doctor.server.kept import REUSE_IDLE_S, keep_alive_check
-from loadgen.doctor.server.reply import MODELS, Reply
+from loadgen.doctor.server.reply import MODELS, Idle, Reply
 from loadgen.issue.config import IssueConfig
 from loadgen.units import NS_PER_S
 from tests.unit.doctor_replies import reply
@@ -24,7 +23,10 @@ def kept(idle: Idle | None, **headers: str) -> Check:
 
 def test_what_an_idle_connection_tells() -> None:
     assert kept(Idle(answered=True, closed_after_s=5.0)).status is Status.OK
-    assert kept(Idle(answered=True)).found.startswith("an idle connection was still")
+    assert (
+        kept(Idle(answered=True, watched_s=6.0)).found
+        == "an idle connection was still open after 6 s"
+    )
     short = kept(Idle(answered=True, closed_after_s=2.0))
     assert (short.status, short.do) == (Status.WARN, "run with --fresh-connections")
     at_once = kept(Idle(answered=True, closed_after_s=0.01))

@@ -111,3 +111,8 @@ def test_a_generation_that_is_refused_or_lost() -> None:
     assert "503 'busy'" in look(generated=refused)["generation"].found
     lost = Reply(path="/v1/chat/completions", trouble="timeout", words="no answer")
     assert look(generated=lost)["generation"].status is Status.FAIL
+
+
+def test_a_generation_needs_a_models_name() -> None:
+    check = look(reply(MODELS, models("vllm", "a", "b")), probe=True)["generation"]
+    assert (check.status, check.do) == (Status.UNKNOWN, "name one by --model")

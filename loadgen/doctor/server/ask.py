@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from loadgen.doctor.server.idle import Idle, watch_idle
+from loadgen.doctor.server.idle import watch_idle
 from loadgen.doctor.server.reply import (
     METRICS,
     MODELS,
     NO_SUCH_PATH,
     SERVER_INFO,
+    Looked,
     Reply,
     Trouble,
 )
 
-__all__ = ["PATHS", "Generation", "Looked", "Place", "generate", "look"]
+__all__ = ["PATHS", "Generation", "Place", "generate", "look"]
 
 LIMIT_S = 4.0
 SERVER_INFO_LIMIT_S = 15.0  # vLLM describes its whole environment first
@@ -71,25 +72,6 @@ class Place:
     posted: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """All that was asked and answered.
-
-    Attributes:
-        first: the answer to GET /v1/models; where it failed nothing else was asked.
-        replies: by path, the first among them.
-        metrics: the answer of the metrics address; None: not asked.
-        idle: what an idle connection did; None: not watched.
-        generated: the answer to a generation; None: none was asked for.
-    """
-
-    first: Reply
-    replies: Mapping[str, Reply]
-    metrics: Reply | None = None
-    idle: Idle | None = None
-    generated: Reply | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One tiny request: where it goes and its body."""
@@ -108,6 +90,7 @@ async def generate(place: Place, generation: Generation) -> Reply:
             generation.path,
             body=generation.body,
             limit_s=GENERATION_LIMIT_S,
+            max_bytes=MAX_BYTES,
         )
 
 
@@ -166,13 +149,20 @@ async def _metrics(session: aiohttp.ClientSession, place: Place) -> Reply | None
     async with AsyncExitStack() as stack:
         if not place.metrics_own:  # our secrets go to the server alone
             session = await stack.enter_async_context(_session(place, {}))
-        url, limit = place.metrics_url, MAX_METRICS_BYTES
-        return await _ask(session, "GET", url, METRICS, max_bytes=limit)
+        return await _ask(
+            session,
+            "GET",
+            place.metrics_url,
+            METRICS,
+            limit_s=LIMIT_S,
+            max_bytes=MAX_METRICS_BYTES,
+        )
 
 
 async def _get(session: aiohttp.ClientSession, place: Place, path: str) -> Reply:
     limit_s = SERVER_INFO_LIMIT_S if path == SERVER_INFO else LIMIT_S
-    return await _ask(session, "GET", place.url + path, path, limit_s=limit_s)
+    url = place.url + path
+    return await _ask(session, "GET", url, path, limit_s=limit_s, max_bytes=MAX_BYTES)
 
 
 async def _ask(
@@ -182,8 +172,8 @@ async def _ask(
     path: str,
     *,
     body: bytes | None = None,
-    limit_s: float = LIMIT_S,
-    max_bytes: int = MAX_BYTES,
+    limit_s: float,
+    max_bytes: int,
 ) -> Reply:
     asked_ns = time.time_ns()
     held, status, answered_ns = bytearray(), None, 0

@@ -5,29 +5,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from dataclasses import dataclass
 
+from loadgen.doctor.server.reply import Idle
 from loadgen.units import NS_PER_S
 
-__all__ = ["WATCHED_S", "Idle", "watch_idle"]
+__all__ = ["watch_idle"]
 
 ANSWER_S = 4.0
 WATCHED_S = 6.0
 """A little longer than the 5 s after which uvicorn closes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """What became of it.
-
-    Attributes:
-        answered: whether an answer came at all.
-        closed_after_s: from the answer's last byte to the server's closing; None:
-            still open when we stopped looking, after ``WATCHED_S``.
-    """
-
-    answered: bool
-    closed_after_s: float | None = None
 
 
 async def watch_idle(
@@ -69,4 +55,4 @@ async def _watch(reader: asyncio.StreamReader) -> Idle:
             last_ns = time.monotonic_ns()
             until = loop.time() + WATCHED_S
     except TimeoutError:
-        return Idle(answered=last_ns is not None)
+        return Idle(answered=last_ns is not None, watched_s=WATCHED_S)

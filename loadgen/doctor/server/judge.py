@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadgen.doctor.check import Check, Status
-from loadgen.doctor.server.ask import Looked
 from loadgen.doctor.server.caps import caps_check
 from loadgen.doctor.server.clock import clock_check, difference
 from loadgen.doctor.server.engine import EngineSeen, recognise
 from loadgen.doctor.server.gateway import gateway_check
 from loadgen.doctor.server.kept import keep_alive_check
-from loadgen.doctor.server.reply import METRICS, Reply
+from loadgen.doctor.server.reply import METRICS, Looked, Reply
 from loadgen.doctor.server.series import read_metrics, series_checks
 from loadgen.report.escape import safe
 from loadgen.telemetry.vocabulary import Vocabulary
@@ -35,6 +34,7 @@ class Asked:
         series: names that somebody says are read.
         own_metrics: whether the metrics come from the server itself.
         verified: whether its certificate was verified; None: no TLS.
+        probe: whether one generation was wanted.
     """
 
     protocol: Protocol
@@ -42,6 +42,7 @@ class Asked:
     series: Sequence[str] = ()
     own_metrics: bool = True
     verified: bool | None = None
+    probe: bool = False
 
 
 def server_checks(looked: Looked, asked: Asked, vocabulary: Vocabulary) -> list[Check]:
@@ -67,7 +68,7 @@ def server_checks(looked: Looked, asked: Asked, vocabulary: Vocabulary) -> list[
         keep_alive_check(replies, looked.idle),
         clock_check(difference(replies.values())),
     ]
-    if looked.generated is not None:
+    if asked.probe:
         checks.append(_generation(looked.generated, asked.protocol))
     return checks
 
@@ -287,47 +288,42 @@ def _dialects(looked: Looked) -> tuple[list[str], list[str]]:
     return there, [name for name, status in statuses.items() if status == 404]
 
 
-def _generation(reply: Reply, protocol: Protocol) -> Check:
+def _generation(reply: Reply | None, protocol: Protocol) -> Check:
+    if reply is None:
+        return _generated(
+            Status.UNKNOWN, "not sent: no model's name", "", "name one by --model"
+        )
+    likewise = "a run's requests would fare likewise"
     if reply.trouble:
-        return _check(
-            "generation",
-            "one generation",
-            Status.FAIL,
-            f"POST {reply.path}: {safe(reply.words)}",
-            "a run's requests would fare likewise",
-            "look at the server's log",
-        )
-    took = format_duration(reply.answered_ns - reply.asked_ns)
+        found = f"POST {reply.path}: {safe(reply.words)}"
+        return _generated(Status.FAIL, found, likewise, "look at the server's log")
     if reply.status != 200:
-        return _check(
-            "generation",
-            "one generation",
-            Status.FAIL,
-            f"POST {reply.path}: {reply.status} {_quoted(_message(reply))}",
-            "a run's requests would fare likewise",
-            "check --model and --api",
-        )
+        found = f"POST {reply.path}: {reply.status} {_quoted(_message(reply))}"
+        return _generated(Status.FAIL, found, likewise, "check --model and --api")
     answer = protocol.decode_whole(reply.body)
     if answer.error is not None or answer.malformed:
         words = answer.error.message if answer.error else reply.text
-        return _check(
-            "generation",
-            "one generation",
+        return _generated(
             Status.FAIL,
             f"POST {reply.path}: 200, but {_quoted(words or 'an error')}",
             f"no answer in the words of {protocol.name}",
             "check --api",
         )
+    took = format_duration(reply.answered_ns - reply.asked_ns)
     usage = answer.usage
     tokens = (
         "no token counts"
         if usage is None
         else f"{usage.prompt} prompt and {usage.completion} output tokens"
     )
-    return _check(
-        "generation",
-        "one generation",
+    return _generated(
         Status.OK,
         f"POST {reply.path}: 200 in {took}, {tokens}",
         f"finish_reason {_quoted(answer.finish_reason or 'none')}",
     )
+
+
+def _generated(
+    status: Status, found: str, meaning: str, do: str | None = None
+) -> Check:
+    return _check("generation", "one generation", status, found, meaning, do)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 
 from loadgen.doctor.check import Check, Status
-from loadgen.doctor.server.idle import WATCHED_S, Idle
-from loadgen.doctor.server.reply import Reply
+from loadgen.doctor.server.reply import Idle, Reply
 
 __all__ = ["REUSE_IDLE_S", "keep_alive_check"]
 
@@ -27,7 +26,7 @@ def keep_alive_check(replies: Mapping[str, Reply], idle: Idle | None) -> Check:
         words.append("an idle connection could not be watched")
         return _check(Status.UNKNOWN, "; ".join(words), "", None)
     if closed_s is None:
-        words.append(f"an idle connection was still open after {WATCHED_S:g} s")
+        words.append(f"an idle connection was still open after {idle.watched_s:g} s")
         return _check(Status.OK, "; ".join(words), _REUSED, None)
     if closed_s < AT_ONCE_S:
         words.append("closes the connection after its answer")

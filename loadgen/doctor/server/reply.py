@@ -1,13 +1,23 @@
-"""One answer to one question, as far as it came."""
+"""What a server answered, as far as it came."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["METRICS", "MODELS", "NO_SUCH_PATH", "SERVER_INFO", "Reply", "Trouble"]
+__all__ = [
+    "METRICS",
+    "MODELS",
+    "NO_SUCH_PATH",
+    "SERVER_INFO",
+    "Idle",
+    "Looked",
+    "Reply",
+    "Trouble",
+]
 
 MODELS = "/v1/models"
 METRICS = "/metrics"
@@ -19,7 +29,7 @@ Trouble = Literal["", "connect", "tls", "timeout", "protocol"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back, or why nothing did.
+    """One answer to one question, or why there is none.
 
     Attributes:
         path: what was asked for.
@@ -73,3 +83,38 @@ class Reply:
     def text(self) -> str:
         """The body's beginning as text; hostile until escaped."""
         return self.body[:400].decode("utf-8", "replace").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What became of a connection that was left idle after an answer.
+
+    Attributes:
+        answered: whether an answer came at all.
+        closed_after_s: from the answer's last byte to the server's closing; None:
+            it was still open after ``watched_s``.
+        watched_s: how long it was looked at.
+    """
+
+    answered: bool
+    closed_after_s: float | None = None
+    watched_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """All that was asked and answered.
+
+    Attributes:
+        first: the answer to GET /v1/models; where it failed nothing else was asked.
+        replies: by path, the first among them.
+        metrics: the answer of the metrics address; None: not asked.
+        idle: what an idle connection did; None: not watched.
+        generated: the answer to a generation; None: none was asked for.
+    """
+
+    first: Reply
+    replies: Mapping[str, Reply]
+    metrics: Reply | None = None
+    idle: Idle | None = None
+    generated: Reply | None = None
