@@ -26,7 +26,7 @@ def serving(handler: Handler, context: ssl.SSLContext | None = None) -> Iterator
         assert task is not None
         tasks.add(task)
         try:
-            with suppress(ConnectionError, ssl.SSLError):
+            with suppress(ConnectionError, EOFError, ssl.SSLError):
                 await handler(reader, writer)
         except asyncio.CancelledError:
             pass
