@@ -1,119 +1,91 @@
-"""``python -m tests.perf --server PATH``: one Markdown table of the client's errors.
+"""``python -m tests.perf``: what the client can do, and others, against the truth.
 
-Numbers of a shared machine: alternate what you compare and look at medians.
+Prints one Markdown page. A truth server runs on one core and each client in turn on
+another. The highest rates are looked for first; what is measured at a share of them
+alternates between the clients, round by round. Nothing here is ever a test: on a
+shared machine look at medians, and at ratios within one run.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
+import shlex
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tests.perf.measure import Load, Measured, measure
-from tests.perf.truth import truth_server
-
-COLUMNS = (
-    "stamps",
-    "rate/s",
-    "ok",
-    "TTFT error p50/p99 µs",
-    "ITL error p50/p99 µs, exact",
-    "ITL error p50/p99 µs, all",
-    "write to stamp p50/p99 µs",
-    "coalesced %",
-    "read lag p50/p99 µs",
-    "late >10 ms %",
-    "CPU-s per 1M events",
-    "ready s",
-)
+from tests.perf.bench import Bench, say
+from tests.perf.build import CannotBuildError, build
+from tests.perf.clients import LimitClient, Ours
+from tests.perf.compare import figures_of
+from tests.perf.page import page
+from tests.perf.peers import find_peers
+from tests.perf.product import alone
+from tests.perf.trial import Client
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure and print; 2 where there is no truth server to be had."""
     asked = _arguments()
-    print(f"{platform.platform()}, Python {platform.python_version()}\n")  # noqa: T201
-    for line in _table(asked):
-        print(line, flush=True)  # noqa: T201
+    built = None
+    try:
+        built = build()
+    except CannotBuildError as error:
+        say(f"no truth server of our own: {error}")
+        if asked.server is None:
+            return 2
+    bench = Bench(
+        client_core=asked.client_core,
+        server_core=asked.server_core,
+        rounds=asked.rounds,
+        seconds=asked.seconds,
+        built=built,
+        given=asked.server,
+    )
+    bench.leave_client_core()
+    found = figures_of(_clients(asked), bench)
+    kept = next((one.streams for one in found if isinstance(one.client, Ours)), None)
+    ours = alone(bench, 0.6 * kept.rate_rps) if kept and not asked.no_alone else None
+    text = page(
+        found, ours, bench, shlex.join(["python", "-m", "tests.perf", *sys.argv[1:]])
+    )
+    if asked.out is not None:
+        asked.out.write_text(text)
+    sys.stdout.write(text)
     return 0
+
+
+def _clients(asked: argparse.Namespace) -> list[Client]:
+    clients: list[Client] = []
+    if asked.limit_client is not None:
+        clients.append(LimitClient(asked.limit_client, asked.client_core))
+    if not asked.no_loadgen:
+        clients.append(Ours(asked.client_core))
+    if asked.tokenizer is not None:
+        peers = find_peers(asked.peers, asked.client_core, asked.tokenizer)
+        clients += [
+            one for one in peers if not asked.only or one.program_name in asked.only
+        ]
+    elif asked.peers:
+        say("peers need --tokenizer FOLDER: they are left out")
+    return clients
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.perf", description=__doc__)
-    parser.add_argument("--server", type=Path, required=True, help="truth server")
-    parser.add_argument("--rate", type=float, nargs="+", default=[200.0])
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--stamps", nargs="+", default=["auto", "user"])
-    parser.add_argument("--preconnect", type=int, default=0)
-    parser.add_argument("--client-core", type=int, default=0)
-    parser.add_argument("--server-core", type=int, default=1)
-    parser.add_argument("--ttft-us", type=int, default=20_000)
-    parser.add_argument("--itl-us", type=int, default=10_000)
+    add = parser.add_argument
+    add("--rounds", type=int, default=5)
+    add("--seconds", type=float, default=3.0, help="of each load")
+    add("--client-core", type=int, default=0)
+    add("--server-core", type=int, default=1)
+    add("--server", type=Path, help="another truth server (see tests/perf/truth.py)")
+    add("--limit-client", type=Path, help="a client in C (see tests/perf/clients.py)")
+    add("--peers", type=Path, nargs="*", default=[], help="virtual environments")
+    add("--only", nargs="*", help="of the peers found, these programs")
+    add("--tokenizer", type=Path, help="a tokenizer's folder, for the peers")
+    add("--no-loadgen", action="store_true", help="the others alone")
+    add("--no-alone", action="store_true", help="leave out what concerns loadgen alone")
+    add("--out", type=Path, help="write the page here too")
     return parser.parse_args()
-
-
-def _table(asked: argparse.Namespace) -> Iterator[str]:
-    yield "| " + " | ".join(COLUMNS) + " |"
-    yield "|---" * len(COLUMNS) + "|"
-    with (
-        tempfile.TemporaryDirectory() as name,
-        truth_server(
-            asked.server,
-            Path(name),
-            core=asked.server_core,
-            ttft_us=asked.ttft_us,
-            itl_us=asked.itl_us,
-        ) as server,
-    ):
-        for _ in range(asked.rounds):
-            for rate in asked.rate:
-                for stamps in asked.stamps:
-                    load = Load(
-                        rate_rps=rate,
-                        seconds=asked.seconds,
-                        tokens=asked.tokens,
-                        stamps=stamps,
-                    )
-                    found = measure(
-                        server,
-                        Path(name),
-                        load,
-                        core=asked.client_core,
-                        preconnect=asked.preconnect,
-                    )
-                    yield _row(load, found)
-
-
-def _row(load: Load, found: Measured) -> str:
-    cells = (
-        found.stats.receive_clock,
-        f"{load.rate_rps:g}",
-        f"{found.ok}/{found.stats.scheduled}",
-        _pair(found.ttft_error),
-        _pair(found.itl_error),
-        _pair(found.itl_error_all),
-        _pair(found.write_to_stamp),
-        f"{100 * found.coalesced_share:.2f}",
-        _pair(found.read_lag),
-        f"{100 * found.late_share:.2f}",
-        f"{found.cpu_s_per_million_events:.1f}",
-        f"{found.ready_s:.2f}",
-    )
-    return "| " + " | ".join(cells) + " |"
-
-
-def _pair(values_ns: NDArray[np.float64]) -> str:
-    if not len(values_ns):
-        return "-"
-    p50, p99 = np.percentile(values_ns, [50, 99]) / 1e3
-    return f"{p50:.1f}/{p99:.1f}"
 
 
 if __name__ == "__main__":
