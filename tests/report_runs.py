@@ -136,7 +136,6 @@ def stored(
     encode = msgspec.json.encode
     run.shard_path(0).write_bytes(b"".join(encode(one) + b"\n" for one in found))
     if finish:
-        run.write_json(run.client_path, SOUND)
         attribute = Attributor(load_signatures(None, name=""))
-        Judge(attribute=attribute, slo=parse_slo(SLO)).finish(run, made)
+        Judge(attribute=attribute, slo=parse_slo(SLO)).finish(run, made, SOUND)
     return run

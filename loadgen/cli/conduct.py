@@ -31,7 +31,7 @@ from loadgen.cli.sources import Source
 from loadgen.control.judging import Judge, Judged
 from loadgen.control.run import Client, OfferedRun
 from loadgen.control.tail import LayerTail
-from loadgen.errors import ExitCode, UsageError
+from loadgen.errors import ExitCode, RunDirError, UsageError
 from loadgen.issue.limits import raise_descriptor_limit, read_machine, shortages
 from loadgen.store import RunDir
 from loadgen.store.files import io_errors
@@ -125,6 +125,11 @@ async def _conduct(
             name=output.name or source.name,
         )
         show.result(seen[-1], made.run)
+    if not made.run.summary_path.is_file():
+        raise RunDirError(
+            f"the results in {made.run.path} could not be saved whole",
+            f"make room, then loadgen report {made.run.path}",
+        )
     if made.interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if made.summary.verdict.status == "valid" else ExitCode.INVALID

@@ -32,6 +32,7 @@ from loadgen.telemetry.vocabulary import load_vocabulary
 __all__ = ["Judge", "Judged", "client_facts", "open_schedule"]
 
 
+NOT_SAVED = "not saved"
 NEVER_OFFERED = "never offered"
 """``detail`` of a request that its process had not taken up when it stopped or died,
 and of which it could write no record."""
@@ -132,13 +133,23 @@ class Judge:
     anew: bool = False
     see: Callable[[Judged], None] = _unseen
 
-    def finish(self, run: RunDir, manifest: Manifest) -> Summary:
-        """Merge the shards, judge, and write ``summary.json``.
+    def finish(self, run: RunDir, manifest: Manifest, facts: ClientFacts) -> Summary:
+        """Write what the client says, merge the shards, judge, write the summary.
 
         Where the folder cannot be written any more (a full disk) the judgement is
         made from what is there, says so, and is left to the caller to show.
+
+        Args:
+            run: the folder.
+            manifest: written anew, for what only the end of a run tells.
+            facts: what the issuing processes said of themselves.
+
+        Raises:
+            RunDirError: the folder itself is gone.
         """
         try:
+            run.write_manifest(manifest)
+            run.write_json(run.client_path, facts)
             merged = run.merge_records(
                 self._attribute(run, manifest),
                 manifest.offered_requests,
@@ -148,15 +159,21 @@ class Judge:
             for path in (run.warmup_path, run.telemetry_path):
                 if path.exists():
                     files[path.name] = sha256_of(path)
-            summary = self._judge(run, manifest, merged.flaws, (), files)
+            summary = self._judge(run, manifest, facts, merged.flaws, (), files)
             run.write_summary(summary)
         except RunDirError as error:
-            return self._judge(run, manifest, (f"not saved: {error}",), (), {})
+            if not run.path.is_dir():
+                raise
+            flaws = (f"{NOT_SAVED}: {error}",)
+            return self._judge(run, manifest, facts, flaws, (), {})
         return summary
 
     def again(self, run: RunDir) -> Summary:
         """Judge a finished or killed run anew; nothing is written."""
-        return self._judge(run, run.read_manifest(), (), run.edits(), {})
+        facts = None
+        if run.client_path.exists():
+            facts = run.read_json(run.client_path, ClientFacts)
+        return self._judge(run, run.read_manifest(), facts, (), run.edits(), {})
 
     def _attribute(self, run: RunDir, manifest: Manifest) -> Attribute:
         return self.logs.refining(
@@ -167,6 +184,7 @@ class Judge:
         self,
         run: RunDir,
         manifest: Manifest,
+        facts: ClientFacts | None,
         flaws: Sequence[str],
         edits: Sequence[str],
         files: dict[str, str],
@@ -178,9 +196,6 @@ class Judge:
             planned=_StandIns(run, manifest),
         )
         config = manifest.config
-        facts = None
-        if run.client_path.exists():
-            facts = run.read_json(run.client_path, ClientFacts)
         stopped = (facts and facts.stopped) or ""
         terms = Terms(
             slo=self.slo,
@@ -270,4 +285,11 @@ class _StandIns:
     def _taken_up(self) -> list[int | None]:
         """Requests each process took up; None where no counters are left."""
         paths = map(self._run.progress_path, range(self._processes))
-        return [read_once(path)["due"] if path.exists() else None for path in paths]
+        return [_due(path) for path in paths]
+
+
+def _due(path: Path) -> int | None:
+    try:
+        return read_once(path)["due"]
+    except (OSError, ValueError):  # taken away, or cut
+        return None

@@ -115,11 +115,10 @@ class OfferedRun:
             offered = await offer(configs, tick, watch.started, self.client.engine)
         if offered.clocks:
             manifest = _with_clocks(manifest, offered.clocks)
-            self.run.write_manifest(manifest)
         facts = client_facts(offered.stats, watch.steal_share)
-        self.run.write_json(self.run.client_path, facts)
-        summary = await asyncio.to_thread(judge.finish, self.run, manifest)
-        self._remove_scratch()
+        summary = await asyncio.to_thread(judge.finish, self.run, manifest, facts)
+        if self.run.summary_path.is_file():  # else a later judgement needs it
+            self._remove_scratch()
         return summary, offered
 
     @property

@@ -12,7 +12,7 @@ import msgspec
 
 from loadgen.errors import ExitCode, LoadgenError, UsageError
 from loadgen.issue.config import IssueConfig, encode_config
-from loadgen.issue.progress import read_once
+from loadgen.issue.progress import NAMES, read_once
 from loadgen.issue.stats import ConnectionStats, IssueStats, Quantiles
 
 __all__ = [
@@ -198,7 +198,10 @@ async def _tail(stream: asyncio.StreamReader | None) -> str:
 def posthumous(config: IssueConfig, died: str) -> IssueStats:
     """The account of a process that gave none, by what its progress block holds."""
     assert config.progress_path is not None
-    left = read_once(Path(config.progress_path))
+    try:
+        left = read_once(Path(config.progress_path))
+    except (OSError, ValueError):  # taken away, or cut
+        left = dict.fromkeys(NAMES, 0)
     unknown = Quantiles(
         n=0, mean_ns=None, p50_ns=None, p90_ns=None, p99_ns=None, max_ns=None
     )

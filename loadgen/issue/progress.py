@@ -51,8 +51,8 @@ SLOT = {name: slot for slot, name in enumerate(NAMES)}
 
 def create(path: Path) -> None:
     """Make the block, all zero."""
-    with path.open("wb") as file:
-        file.truncate(_BYTES)
+    # No hole: a full disk could not fill it later, which kills who writes there.
+    path.write_bytes(bytes(_BYTES))
 
 
 class ProgressWriter:
@@ -91,14 +91,21 @@ class ProgressReader:
     """The parent's side."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), _BYTES, access=mmap.ACCESS_READ)
+        self._file = path.open("rb")
+        try:
+            self._map = mmap.mmap(self._file.fileno(), _BYTES, access=mmap.ACCESS_READ)
+        except BaseException:
+            self._file.close()
+            raise
         self._slots = memoryview(self._map).cast("q")
 
     def read(self) -> dict[str, int]:
-        """All counters by name, as they stand."""
+        """All counters by name, as they stand; zero if somebody cut the file."""
+        if os.fstat(self._file.fileno()).st_size < _BYTES:  # to look would kill us
+            return dict.fromkeys(NAMES, 0)
         return dict(zip(NAMES, self._slots.tolist(), strict=False))
 
     def close(self) -> None:
         self._slots.release()
         self._map.close()
+        self._file.close()

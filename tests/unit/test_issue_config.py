@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -65,3 +66,13 @@ def test_counters_written_are_counters_read(tmp_path: Path) -> None:
     writer.close()
     assert block.stat().st_size == SLOTS * 8
     assert len(NAMES) <= SLOTS
+
+
+def test_a_block_somebody_cut_reads_as_nothing(tmp_path: Path) -> None:
+    block = tmp_path / "progress"
+    create_block(block)
+    assert block.stat().st_blocks > 0  # no hole that a full disk could not fill
+    reader = ProgressReader(block)
+    os.truncate(block, 0)
+    assert set(reader.read().values()) == {0}
+    reader.close()
