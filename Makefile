@@ -36,8 +36,8 @@ fmt: setup ## format and fix what can be fixed
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: setup ## measure the client against a ground-truth server (tests/perf)
-	$(PY) -m tests.perf
+bench: setup ## measure the client against a server that knows the truth (ARGS="--help")
+	$(PY) -m tests.perf $(ARGS)
 
 engines: setup ## install real engines into the cache folder (see tests/engines/README.md)
 	$(PY) -m tests.engines.install

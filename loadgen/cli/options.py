@@ -299,7 +299,7 @@ class OfferFlags:
     ray_address: Annotated[
         str,
         Option(
-            help="The Ray cluster; auto: the one of this machine or RAY_ADDRESS.",
+            help="HOST:PORT of the Ray head; auto: RAY_ADDRESS, or this machine's.",
             rich_help_panel=_LIMITS,
         ),
     ] = "auto"
