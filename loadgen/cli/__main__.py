@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -20,7 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
         from loadgen.cli.app import run
     except KeyboardInterrupt:  # loading takes long enough to be interrupted
         return 130
-    return run(sys.argv[1:] if arguments is None else arguments)
+    if arguments is not None:
+        return run(arguments)
+    code = run(sys.argv[1:])
+    if code == 130:  # it is ending: to be told again must not look like a fault
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
 
 
 if __name__ == "__main__":

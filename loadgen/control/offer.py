@@ -47,7 +47,8 @@ async def offer(
 ) -> Offered:
     """Offer the configs' stripes from one common t0 until all have ended.
 
-    The first interrupt stops offering and drains, the second saves at once.
+    The first interrupt stops offering and drains, the second saves at once, the
+    third ends a process that does not.
 
     Args:
         configs: one a process; their ``progress_path`` is made here.
@@ -82,10 +83,13 @@ async def _watch(
         if config.progress_path is not None
     ]
     interrupts = 0
+    ends: list[asyncio.Task[None]] = []
 
     def interrupted() -> None:
         nonlocal interrupts
         interrupts += 1
+        if interrupts == 3:
+            ends.extend(asyncio.create_task(one.end()) for one in issuing)
         for one in issuing:
             one.drain() if interrupts == 1 else one.cut()
 
@@ -95,6 +99,7 @@ async def _watch(
             await asyncio.wait([ended], timeout=tick_s)
             if readers:
                 on_tick(_summed([reader.read() for reader in readers]))
+    await asyncio.gather(*ends)
     for reader in readers:
         reader.close()
     clocks = [one.clock for one in issuing if one.clock is not None]

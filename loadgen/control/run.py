@@ -25,7 +25,7 @@ from loadgen.control.lengths import (
     count_on_server,
 )
 from loadgen.control.limits import Limits
-from loadgen.control.offer import Offered, Snapshot, offer
+from loadgen.control.offer import Offered, Snapshot, offer, signals_to
 from loadgen.control.preflight import Found
 from loadgen.control.target import Target
 from loadgen.control.telemetry import Telemetry
@@ -116,7 +116,8 @@ class OfferedRun:
         if offered.clocks:
             manifest = _with_clocks(manifest, offered.clocks)
         facts = client_facts(offered.stats, watch.steal_share)
-        summary = await asyncio.to_thread(judge.finish, self.run, manifest, facts)
+        with signals_to(lambda: None):  # to be interrupted is to be saved
+            summary = await asyncio.to_thread(judge.finish, self.run, manifest, facts)
         if self.run.summary_path.is_file():  # else a later judgement needs it
             self._remove_scratch()
         return summary, offered

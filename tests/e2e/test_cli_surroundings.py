@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -106,6 +107,48 @@ def test_an_interrupt_during_the_warm_up_offers_nothing(
     going.send_signal(signal.SIGINT)
     assert going.wait(60) == 130
     assert not list(tmp_path.glob("results/*/requests*.jsonl"))
+
+
+def test_one_who_keeps_interrupting_gets_what_is_there(
+    tmp_path: Path, server: Recording
+) -> None:
+    going = start(
+        *("burst", "--url", server.url, "--rate", "20/s", "--duration", "30s", "-q"),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(lambda: len(server.bodies) > 3)
+    while going.poll() is None:
+        going.send_signal(signal.SIGINT)
+        time.sleep(0.005)
+    assert going.returncode == 130
+    _, complaint = going.communicate()
+    assert b"Traceback" not in complaint
+    assert sum(summary_of(tmp_path)["outcomes"].values()) == 600
+
+
+def test_a_third_interrupt_ends_a_process_that_does_not_answer(
+    tmp_path: Path, server: Recording
+) -> None:
+    going = start(
+        *("burst", "--url", server.url, "--rate", "20/s", "--duration", "30s", "-q"),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for(lambda: len(server.bodies) > 3)
+    (issuing,) = children_of(going.pid)
+    os.kill(issuing, signal.SIGSTOP)
+    for _ in range(3):
+        going.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert going.wait(60) == 130
+    assert sum(summary_of(tmp_path)["outcomes"].values()) == 600
+
+
+def children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(child) for child in text.split()]
 
 
 def wait_for(holds: Any) -> None:
