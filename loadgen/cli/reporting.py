@@ -12,7 +12,7 @@ import msgspec
 
 from loadgen import __version__
 from loadgen.analysis.curve import SweepSummary
-from loadgen.analysis.goodput import parse_slo
+from loadgen.analysis.goodput import Slo, parse_slo
 from loadgen.analysis.summary import Summary
 from loadgen.analysis.variants import VariantResult, VariantsSummary
 from loadgen.cli.evidence import judge_by
@@ -24,6 +24,7 @@ from loadgen.cli.sweep_show import SweepShow, encode_sweep
 from loadgen.cli.variants import VARIANTS_NAME
 from loadgen.control.journal import read_state
 from loadgen.control.judging import Judged
+from loadgen.control.kept import kept_in
 from loadgen.control.sweep_judging import summarise
 from loadgen.errors import ExitCode, LoadgenError, RunDirError, UsageError, naming
 from loadgen.model import Basis
@@ -90,9 +91,9 @@ def _aside(line: str) -> None:
 
 def _judged(path: Path, wanted: Wanted) -> tuple[RunDir, Judged]:
     run = RunDir.open(path)
-    config = run.read_manifest().config
+    slo = wanted.slo if wanted.slo is not None else kept_in(run.read_manifest()).slo
     with naming("--slo" if wanted.slo is not None else f"the run {path}"):
-        limits = parse_slo(wanted.slo if wanted.slo is not None else config["slo"])
+        limits = Slo() if slo is None else parse_slo(slo)
     seen: list[Judged] = []
     judge = judge_by(wanted.evidence, limits, from_now=False)
     replace(judge, see=seen.append).again(run)

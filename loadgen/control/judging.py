@@ -15,6 +15,7 @@ from loadgen.analysis.columns import RunData
 from loadgen.analysis.goodput import Slo
 from loadgen.analysis.summary import Evidence, Summary, Terms, judge_data
 from loadgen.analysis.timeline import Timeline
+from loadgen.control.kept import kept_in
 from loadgen.control.logs import Attribute, Logs
 from loadgen.errors import LoadgenError, RunDirError
 from loadgen.issue.mapped import Mapped
@@ -26,7 +27,7 @@ from loadgen.store import RunDir, lost_record
 from loadgen.store.files import sha256_of
 from loadgen.store.lines import LineStream
 from loadgen.store.rundir import Records
-from loadgen.telemetry.samples import Sample, Watched
+from loadgen.telemetry.samples import Sample
 from loadgen.telemetry.vocabulary import load_vocabulary
 
 __all__ = ["Judge", "Judged", "client_facts", "open_schedule"]
@@ -195,13 +196,13 @@ class Judge:
             attribute=self._attribute(run, manifest) if needed else None,
             planned=_StandIns(run, manifest),
         )
-        config = manifest.config
+        kept = kept_in(manifest)
         stopped = (facts and facts.stopped) or ""
         terms = Terms(
             slo=self.slo,
-            model=config.get("model"),
-            stream=config.get("stream", True),
-            asked=config.get("asked", {}),
+            model=kept.model,
+            stream=kept.stream,
+            asked=kept.asked,
         )
         data = RunData.collect(records, manifest.offered_requests)
         timeline = _timeline(run, manifest)
@@ -225,7 +226,7 @@ class Judge:
 
 def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
     """The run's samples; None where nothing was watched."""
-    watched = manifest.config.get("watched")
+    watched = kept_in(manifest).watched
     if watched is None:
         return None
     any_sample: Any = Sample  # a union is no type to mypy
@@ -234,7 +235,7 @@ def _timeline(run: RunDir, manifest: Manifest) -> Timeline | None:
     version = manifest.target.get("version")
     return Timeline(
         samples=samples,
-        watched=msgspec.convert(watched, Watched),
+        watched=watched,
         vocabulary=load_vocabulary(),
         version=version if isinstance(version, str) else None,
         flaws=lines.flaws,
@@ -250,8 +251,8 @@ class _StandIns:
 
     def __init__(self, run: RunDir, manifest: Manifest) -> None:
         self._run = run
-        self._prefix = manifest.config.get("request_id_prefix")
-        self._processes: int = manifest.config.get("processes", 1)
+        kept = kept_in(manifest)
+        self._prefix, self._processes = kept.request_id_prefix, kept.processes
 
     def __call__(self, seq: int) -> RequestRecord | None:
         if self._schedule is None:

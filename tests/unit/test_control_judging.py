@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from loadgen.analysis.attribution import Attributor
@@ -58,3 +60,25 @@ def test_counters_that_were_cut_are_none(tmp_path: Path) -> None:
     os.truncate(run.shard_path(0), 10)
     summary = JUDGE.again(run)
     assert sum(summary.outcomes.values()) == summary.offered.requests
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"config": {"slo": 5}},
+        {"config": {"asked": [1]}},
+        {"config": {"watched": {"gpu": 5}}},
+        {"config": {"processes": 0}},
+        {"config": {"request_id_prefix": []}},
+        {"offered_requests": 10**15},
+        {"offered_requests": -1},
+    ],
+)
+def test_a_manifest_that_was_edited_is_refused(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    run = unfinished(tmp_path)
+    manifest = run.read_manifest()
+    run.write_manifest(msgspec.structs.replace(manifest, **wrong))
+    with pytest.raises(RunDirError, match="damaged"):
+        JUDGE.again(run)
