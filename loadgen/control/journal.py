@@ -21,6 +21,7 @@ from loadgen.control.rates import Done, Step
 from loadgen.errors import RunDirError
 from loadgen.model import Basis
 from loadgen.store.files import io_errors
+from loadgen.store.lines import UNREADABLE
 from loadgen.store.schema import check_schema
 
 __all__ = [
@@ -268,7 +269,7 @@ def read_state(folder: Path) -> State:
     try:
         check_schema(path, first, SCHEMA)
         state = State(msgspec.json.decode(first, type=SweepPlan))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise RunDirError(f"{path} is damaged: {error}") from error
     decoder = msgspec.json.Decoder(Event)
     for number, line in enumerate(lines, 2):
@@ -276,6 +277,6 @@ def read_state(folder: Path) -> State:
             continue
         try:
             state.take(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             state.flaws.append(f"{FILE_NAME}: line {number} cannot be read")
     return state

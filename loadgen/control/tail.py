@@ -10,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from loadgen.model import Attribution, Layer, Outcome, RequestRecord
+from loadgen.store.lines import UNREADABLE
 
 __all__ = ["LayerTail"]
 
@@ -52,7 +53,7 @@ class LayerTail:
             if self._glance.decode(line).outcome is Outcome.OK:
                 return
             attribution = self._attribute(self._whole.decode(line))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return
         if attribution is not None:
             self.by_layer[attribution.layer] += 1

@@ -14,10 +14,12 @@ import msgspec
 from loadgen.model import Outcome
 from loadgen.store.files import io_errors
 
-__all__ = ["Index", "LineStream", "note"]
+__all__ = ["UNREADABLE", "Index", "LineStream", "note"]
 
 T = TypeVar("T")
 MAX_FLAWS = 20
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding bytes that anybody may have edited can raise."""
 _READ_BYTES = 1 << 20
 
 
@@ -46,7 +48,7 @@ class LineStream(Generic[T]):
             for number, line in enumerate(file, 1):
                 try:
                     item = self._decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except UNREADABLE as error:
                     note(self.flaws, _flaw(self._path, number, line, error))
                     continue
                 yield item
@@ -101,7 +103,7 @@ class Index:
             for number, line in enumerate(file, 1):
                 try:
                     head = decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except UNREADABLE as error:
                     note(self.flaws, _flaw(path, number, line, error))
                 else:
                     self._place(head, file_number, offset, len(line))

@@ -11,7 +11,7 @@ import msgspec
 
 from loadgen.model import NO_RECORD, Attribution, Ending, Outcome, RequestRecord
 from loadgen.store.files import atomic_file
-from loadgen.store.lines import Index, note
+from loadgen.store.lines import UNREADABLE, Index, note
 
 __all__ = [
     "Attribute",
@@ -114,7 +114,7 @@ class ShardRecords:
                 continue
             try:
                 yield decode(item)
-            except msgspec.ValidationError as error:
+            except UNREADABLE as error:
                 note(self.flaws, f"a record is damaged and was left out ({error})")
 
 
@@ -140,7 +140,7 @@ def _in_order(
         else:
             try:
                 record = decode(line)
-            except msgspec.ValidationError:
+            except UNREADABLE:
                 yield line  # whoever reads the file tells of the damage
             else:
                 yield attributed(record, attribute)

@@ -14,7 +14,7 @@ import msgspec
 from loadgen.errors import RunDirError
 from loadgen.model import Manifest, RequestRecord
 from loadgen.store.files import atomic_file, clean_name, io_errors, sha256_of
-from loadgen.store.lines import Index, LineStream
+from loadgen.store.lines import UNREADABLE, Index, LineStream
 from loadgen.store.merge import (
     Attribute,
     Merged,
@@ -164,7 +164,7 @@ class RunDir:
             if schema is not None:
                 check_schema(path, raw, schema)
             return msgspec.json.decode(raw, type=as_type)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise RunDirError(f"{path} is damaged: {error}") from error
 
     def write_manifest(self, manifest: Manifest) -> None:

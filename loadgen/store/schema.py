@@ -10,6 +10,9 @@ from loadgen.errors import RunDirError
 
 __all__ = ["check_schema"]
 
+MAX_DIGITS = 9
+MAX_SHOWN_CHARS = 80
+
 
 class _Tagged(msgspec.Struct):
     schema: str | None = None
@@ -26,7 +29,9 @@ def check_schema(path: Path, raw: bytes, expected: str) -> None:
         return
     kind, _, version = expected.rpartition("/")
     found_kind, _, found_version = (found or "").rpartition("/")
-    if found_kind != kind or not found_version.isdecimal():
+    is_version = found_version.isdecimal() and len(found_version) <= MAX_DIGITS
+    if found_kind != kind or not is_version:
+        found = found and found[:MAX_SHOWN_CHARS]
         raise RunDirError(f"{path} is not a {kind} file (its schema is {found!r})")
     if int(found_version) > int(version):
         raise RunDirError(

@@ -212,3 +212,22 @@ def test_warm_up_records_are_apart(run: RunDir) -> None:
     records = run.warmup_records()
     assert seqs(records) == [0]
     assert len(records.flaws) == 1
+
+
+def test_lines_nested_without_end_are_damage(run: RunDir) -> None:
+    deep = b'{"seq":1,"outcome":"ok","more":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"
+    run.shard_path(0).write_bytes(line(answered(0, events_ms=[1])) + deep)
+    records = run.records(offered=2)
+    assert seqs(records) == [0]
+    assert "line 2 is damaged" in records.flaws[0]
+    run.warmup_path.write_bytes(deep)
+    assert list(run.warmup_records()) == []
+    run.manifest_path.write_bytes(b'{"schema":' + b"[" * 50_000)
+    with pytest.raises(RunDirError, match="damaged"):
+        run.read_manifest()
+
+
+def test_a_version_without_end_is_none(run: RunDir) -> None:
+    run.manifest_path.write_text(f'{{"schema":"loadgen.manifest/{"9" * 5000}"}}')
+    with pytest.raises(RunDirError, match="is not a loadgen.manifest file"):
+        run.read_manifest()
