@@ -229,5 +229,5 @@ def test_lines_nested_without_end_are_damage(run: RunDir) -> None:
 
 def test_a_version_without_end_is_none(run: RunDir) -> None:
     run.manifest_path.write_text(f'{{"schema":"loadgen.manifest/{"9" * 5000}"}}')
-    with pytest.raises(RunDirError, match="is not a loadgen.manifest file"):
+    with pytest.raises(RunDirError, match="is not a loadgen"):
         run.read_manifest()
