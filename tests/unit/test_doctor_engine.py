@@ -177,6 +177,11 @@ def test_a_layer_in_front_shows_in_headers(front: dict[str, str], word: str) -> 
     assert word in check.found
 
 
+def test_a_server_without_a_name_is_a_weak_sign() -> None:
+    check = look(*[reply(r.path, r.body, r.status) for r in VLLM])["gateway"]
+    assert check.found.startswith("maybe one")
+
+
 def test_endpoints_by_different_servers() -> None:
     check = look(*VLLM, reply("/info", b"", 404, server="hypercorn"))["gateway"]
     assert "differ in their Server header (hypercorn, uvicorn)" in check.found

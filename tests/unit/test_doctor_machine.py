@@ -153,6 +153,13 @@ MEMINFO = {"proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   2048 kB\n"}
             2048 * 1024,
         ),
         ({"proc/meminfo": "MemAvailable: much\n"}, None),
+        (
+            {
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+                "sys/fs/cgroup/memory/memory.usage_in_bytes": "1\n",
+            },
+            None,
+        ),
         ({}, None),
     ],
 )

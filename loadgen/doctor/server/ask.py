@@ -6,8 +6,8 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -32,6 +32,7 @@ GENERATION_LIMIT_S = 60.0
 MAX_BYTES = 1 << 20
 MAX_METRICS_BYTES = 16 << 20
 AT_ONCE = 4
+TLS_END_S = 0.1
 
 # Read-only everywhere: none of these starts work, changes state or loads a model.
 PATHS = (
@@ -131,16 +132,22 @@ async def look(place: Place) -> Looked:
             idle.cancel()
 
 
-def _session(place: Place, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+@asynccontextmanager
+async def _session(
+    place: Place, headers: Mapping[str, str]
+) -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.TCPConnector(
         ssl=place.context if place.context is not None else True, limit=AT_ONCE
     )
-    return aiohttp.ClientSession(
+    async with aiohttp.ClientSession(
         connector=connector,
         headers=headers,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
-    )
+    ) as session:
+        yield session
+    if place.context is not None:  # TLS connections end a moment after their session
+        await asyncio.sleep(TLS_END_S)
 
 
 async def _metrics(session: aiohttp.ClientSession, place: Place) -> Reply | None:
