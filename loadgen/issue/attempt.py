@@ -328,7 +328,8 @@ class Attempt:
         return True
 
     def _failed(self, error: OSError | TlsError) -> None:
-        self._end(*ending_of(error, established=self._established))
+        answered = self._response.started
+        self._end(*ending_of(error, established=self._established, answered=answered))
 
     def _last_words(self, connection: Connection, error: OSError | TlsError) -> None:
         """Sending failed; a refusal may have come first and lie there unread."""

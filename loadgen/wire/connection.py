@@ -259,18 +259,22 @@ class Connection:
         self._sock.close()
 
 
-def ending_of(error: OSError | TlsError, *, established: bool) -> tuple[Ending, str]:
+def ending_of(
+    error: OSError | TlsError, *, established: bool, answered: bool = False
+) -> tuple[Ending, str]:
     """What an error of a connection says about the request it carried.
 
     Args:
         error: as raised by a ``Connection``.
         established: whether the connection was ready for requests before.
+        answered: whether a part of an answer had come: then the two ends agreed on
+            TLS, and what breaks it is nothing that could be set differently.
 
     Returns:
         The ending, and one line that names the error.
     """
     if isinstance(error, TlsError):
-        return Ending.TLS, f"TLS: {error}"
+        return (Ending.PROTOCOL if answered else Ending.TLS), f"TLS: {error}"
     name = errno.errorcode.get(error.errno or 0, "error")
     detail = f"{name}: {error.strerror or error}"
     if error.errno in _OURS:

@@ -133,6 +133,12 @@ def test_nobody_listening_is_a_connect_ending(listener: socket.socket) -> None:
     assert ending_of(caught.value, established=False)[0] is Ending.CONNECT
 
 
+def test_tls_that_breaks_in_an_answer_is_no_matter_of_ours() -> None:
+    error = TlsError("BAD_RECORD_MAC")
+    assert ending_of(error, established=True) == (Ending.TLS, "TLS: BAD_RECORD_MAC")
+    assert ending_of(error, established=True, answered=True)[0] is Ending.PROTOCOL
+
+
 @pytest.mark.parametrize(
     ("code", "established", "ending"),
     [
