@@ -29,6 +29,7 @@ from loadgen.wire.connection import Endpoint
 from loadgen.wire.http import RequestHead
 from loadgen.wire.protocols import PROTOCOLS
 from loadgen.wire.reading import Reading
+from loadgen.wire.room import Room
 from loadgen.wire.stamps import KernelClock, stamping_warm
 
 __all__ = ["Issuer"]
@@ -65,6 +66,7 @@ class Issuer:
             config.headers,
             close=config.fresh_connections,
         )
+        self._room = Room()
         self._progress = ProgressWriter(config.progress_path)
         self._progress.slots[SLOT["scheduled"]] = len(self.schedule)
         self._file = RecordFile(config.records_path)
@@ -194,6 +196,7 @@ class Issuer:
             stream=config.stream,
             keep_text=config.keep_text,
             secrets=config.secrets,
+            room=self._room,
         )
         return Attempt(offer, request, reading, self._lane)
 

@@ -72,6 +72,11 @@ class SseFramer:
         self._first = True
         self._max_bytes = max_event_bytes
 
+    @property
+    def held(self) -> int:
+        """Bytes held of an unfinished event."""
+        return self._size + len(self._partial)
+
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes; give the events they complete.
 
@@ -106,6 +111,14 @@ class SseFramer:
         self._dispatch(events)
         self.pending = False
         return events
+
+    def drop(self) -> None:
+        """Forget the unfinished event."""
+        self._partial.clear()
+        self._lines.clear()
+        self._size = 0
+        self._kind = b""
+        self.pending = False
 
     def _feed(self, data: bytes) -> list[Event]:
         if self._after_cr and data:
@@ -167,11 +180,7 @@ class SseFramer:
 
     def _check(self, more: int) -> None:
         if self._size + more > self._max_bytes:
-            self._partial.clear()
-            self._lines.clear()
-            self._size = 0
-            self._kind = b""
-            self.pending = False
+            self.drop()
             raise FramingError(f"an event of more than {self._max_bytes} bytes")
 
     def _dispatch(self, events: list[Event]) -> None:
@@ -204,6 +213,11 @@ class NdjsonFramer:
         self._first = True
         self._max_bytes = max_event_bytes
 
+    @property
+    def held(self) -> int:
+        """Bytes held of an unfinished line."""
+        return len(self._partial)
+
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes; give the events they complete.
 
@@ -221,10 +235,15 @@ class NdjsonFramer:
             self._line(line, events)
         self._partial += rest
         if len(self._partial) > self._max_bytes:
-            self._partial.clear()
+            self.drop()
             raise FramingError(f"a line of more than {self._max_bytes} bytes")
         self.pending = bool(self._partial)
         return events
+
+    def drop(self) -> None:
+        """Forget the unfinished line."""
+        self._partial.clear()
+        self.pending = False
 
     def flush(self) -> list[Event]:
         """The stream has ended: give the last line though its LF never came."""

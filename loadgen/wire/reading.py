@@ -20,6 +20,7 @@ from loadgen.wire.protocols import lenient
 from loadgen.wire.protocols.delta import Delta
 from loadgen.wire.protocols.errors import error_in, error_of_failed
 from loadgen.wire.protocols.values import clip
+from loadgen.wire.room import Room
 from loadgen.wire.tokens import ANSWER, CLEAN, REASONING, Tokens, parted, settle
 from loadgen.wire.twin import Twin, twin_of
 
@@ -55,6 +56,7 @@ class Reading:
         stream: whether a stream was asked for.
         keep_text: keep the answer's text, not only its digest.
         secrets: strings that reach no record though a server echo them.
+        room: for what is incomplete, shared with other answers; None: its own.
 
     Attributes:
         bytes_received: payload bytes so far.
@@ -64,6 +66,7 @@ class Reading:
     __slots__ = (
         "_answer",
         "_bad_events",
+        "_counted",
         "_decode",
         "_ends_in_token",
         "_findings",
@@ -81,6 +84,7 @@ class Reading:
         "_next",
         "_odd",
         "_protocol",
+        "_room",
         "_secrets",
         "_stamps",
         "_status",
@@ -100,8 +104,11 @@ class Reading:
         stream: bool,
         keep_text: bool,
         secrets: Sequence[str] = (),
+        room: Room | None = None,
     ) -> None:
         self._protocol = protocol
+        self._room = Room() if room is None else room
+        self._counted = 0  # of the room
         self._decode = protocol.decode
         self._stream = stream
         self._secrets = secrets
@@ -167,6 +174,8 @@ class Reading:
             self._next = None if self._framer.pending else self._twin
         else:
             self._hold(data)
+        if self._framer.pending or self._whole is not None or self._counted:
+            self._settle()
         self._check()
 
     def end_of_read(self, at_ns: int, queue_empty: bool) -> None:
@@ -234,6 +243,7 @@ class Reading:
             alien=alien,
         )
         self._find(outcome, ending, tokens)
+        self._counted, _ = self._room.settle(self._counted, 0)
         facts = self._facts(outcome, ending, at_ns, tokens)
         return without_secrets(facts, self._secrets) if self._secrets else facts
 
@@ -301,6 +311,13 @@ class Reading:
             if clean:
                 self._marks[place] |= CLEAN
 
+    def _settle(self) -> None:
+        """Count what is held of an event or a body that is not whole."""
+        held = self._framer.held + len(self._whole or b"")
+        self._counted, fits = self._room.settle(self._counted, held)
+        if not fits:
+            self._break("out_of_room")
+
     def _check(self) -> None:
         """Whether it grows beyond what an answer can be."""
         if self.broken:
@@ -315,6 +332,8 @@ class Reading:
         self._next = self._twin = None
         self._findings.append(finding)
         self._whole = None
+        self._framer.drop()
+        self._counted, _ = self._room.settle(self._counted, 0)
 
     def _finish_body(self, ending: Ending) -> bool:
         """Read what is still held; whether the body is not the protocol's."""

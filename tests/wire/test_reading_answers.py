@@ -17,6 +17,7 @@ from loadgen.wire.framing import SseFramer
 from loadgen.wire.protocols import PROTOCOLS
 from loadgen.wire.protocols.delta import Delta
 from loadgen.wire.reading import Reading
+from loadgen.wire.room import Room
 
 Headers = dict[str, str]
 
@@ -339,6 +340,38 @@ def test_endless_tokens_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts.outcome == Outcome.PROTOCOL_ERROR
     assert facts.findings[0] == "too_many_tokens"
     assert len(facts.token_ns) < 200
+
+
+@pytest.mark.parametrize("opening", [b"data: ", b"{"])
+def test_many_endless_answers_share_one_room(opening: bytes) -> None:
+    room = Room(1 << 20)
+    honest = new_reading(room)
+    honest.body(chunk("a")[:-1])
+    hostile = [new_reading(room) for _ in range(20)]
+    piece = b"x" * 65_536
+    for reading in hostile:
+        reading.body(opening)
+    for _ in range(20):
+        for reading in hostile:
+            reading.body(piece)
+    held = sum(len(piece) * 20 for reading in hostile if not reading.broken)
+    assert held <= 1 << 20
+    honest.body(b"\n")
+    assert not honest.broken
+    broken = next(reading for reading in hostile if reading.broken)
+    facts = broken.close(Ending.USER, 9)
+    assert facts.outcome == Outcome.PROTOCOL_ERROR
+    assert facts.findings[0] == "out_of_room"
+    for reading in hostile:
+        if reading is not broken:
+            reading.close(Ending.USER, 9)
+    assert room.settle(0, 1 << 20) == (1 << 20, True), "all is given back"
+
+
+def new_reading(room: Room) -> Reading:
+    reading = Reading(PROTOCOLS["openai-chat"], stream=True, keep_text=False, room=room)
+    reading.head(200, [], 1)
+    return reading
 
 
 def test_kept_text_and_choices_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
