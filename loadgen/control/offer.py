@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ async def offer(
     on_tick: Callable[[Snapshot], None],
     on_start: Callable[[int, list[int]], None] = lambda _t0_ns, _pids: None,
     engine: Engine = LOCAL,
+    held: ExitStack | None = None,
 ) -> Offered:
     """Offer the configs' stripes from one common t0 until all have ended.
 
@@ -56,6 +57,8 @@ async def offer(
         on_start: called once, when t0 (on CLOCK_MONOTONIC) is set, with the ids of
             the issuers on this machine.
         engine: where they run.
+        held: keeps interrupts away until it closes, so that what was offered is
+            saved; None gives them back as soon as all have ended.
     """
     for config in configs:
         if config.progress_path is not None:
@@ -66,7 +69,10 @@ async def offer(
         t0_ns = time.monotonic_ns() + engine.lead_ns
         await asyncio.gather(*(one.go(t0_ns) for one in issuing))
         on_start(t0_ns, [one.pid for one in issuing if one.pid is not None])
-        return await _watch(issuing, configs, on_tick, engine.tick_s)
+        if held is not None:
+            return await _watch(issuing, configs, on_tick, engine.tick_s, held)
+        with ExitStack() as own:
+            return await _watch(issuing, configs, on_tick, engine.tick_s, own)
     finally:
         await asyncio.gather(*(one.end() for one in issuing))
 
@@ -76,6 +82,7 @@ async def _watch(
     configs: Sequence[IssueConfig],
     on_tick: Callable[[Snapshot], None],
     tick_s: float,
+    held: ExitStack,
 ) -> Offered:
     readers = [
         ProgressReader(Path(config.progress_path))
@@ -85,20 +92,23 @@ async def _watch(
     interrupts = 0
     ends: list[asyncio.Task[None]] = []
 
+    ended = asyncio.gather(*(one.wait() for one in issuing))
+
     def interrupted() -> None:
         nonlocal interrupts
+        if ended.done():
+            return
         interrupts += 1
         if interrupts == 3:
             ends.extend(asyncio.create_task(one.end()) for one in issuing)
         for one in issuing:
             one.drain() if interrupts == 1 else one.cut()
 
-    ended = asyncio.gather(*(one.wait() for one in issuing))
-    with signals_to(interrupted):
-        while not ended.done():
-            await asyncio.wait([ended], timeout=tick_s)
-            if readers:
-                on_tick(_summed([reader.read() for reader in readers]))
+    held.enter_context(signals_to(interrupted))
+    while not ended.done():
+        await asyncio.wait([ended], timeout=tick_s)
+        if readers:
+            on_tick(_summed([reader.read() for reader in readers]))
     await asyncio.gather(*ends)
     for reader in readers:
         reader.close()

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from loadgen.control.lengths import (
     count_on_server,
 )
 from loadgen.control.limits import Limits
-from loadgen.control.offer import Offered, Snapshot, offer, signals_to
+from loadgen.control.offer import Offered, Snapshot, offer
 from loadgen.control.preflight import Found
 from loadgen.control.target import Target
 from loadgen.control.telemetry import Telemetry
@@ -106,17 +107,19 @@ class OfferedRun:
             self._issue_config(schedule, counted, process)
             for process in range(self.client.processes)
         ]
-        async with self.telemetry.watching(self.run.telemetry_path) as watch:
+        with ExitStack() as held:  # to be interrupted is to be saved
+            async with self.telemetry.watching(self.run.telemetry_path) as watch:
 
-            def tick(snapshot: Snapshot) -> None:
-                watch.tick(snapshot)
-                on_tick(snapshot)
+                def tick(snapshot: Snapshot) -> None:
+                    watch.tick(snapshot)
+                    on_tick(snapshot)
 
-            offered = await offer(configs, tick, watch.started, self.client.engine)
-        if offered.clocks:
-            manifest = _with_clocks(manifest, offered.clocks)
-        facts = client_facts(offered.stats, watch.steal_share)
-        with signals_to(lambda: None):  # to be interrupted is to be saved
+                offered = await offer(
+                    configs, tick, watch.started, self.client.engine, held
+                )
+            if offered.clocks:
+                manifest = _with_clocks(manifest, offered.clocks)
+            facts = client_facts(offered.stats, watch.steal_share)
             summary = await asyncio.to_thread(judge.finish, self.run, manifest, facts)
         if self.run.summary_path.is_file():  # else a later judgement needs it
             self._remove_scratch()
