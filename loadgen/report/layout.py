@@ -53,7 +53,7 @@ def _words(text: str, room: int) -> Iterator[str]:
     for word in text.split():
         while cells(word) > room:
             head = word
-            while cells(head) > room:
+            while head and cells(head) > room:
                 head = head[:-1]
             if not head:
                 break
