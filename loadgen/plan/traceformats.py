@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from loadgen.errors import UsageError
+from loadgen.plan.groups import MAX_TOKENS
 from loadgen.units import NS_PER_MS, NS_PER_S
 
 __all__ = ["TRACE_FORMATS", "Row", "TraceFormat", "format_of"]
@@ -48,7 +49,7 @@ class TraceFormat(NamedTuple):
     unit_ns: int | None
 
 
-_Length = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Length = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
 _ABSENT = msgspec.Raw(b"")
 
 
@@ -259,6 +260,7 @@ def _wall_clock_ns(number: int, text: str) -> int:
 
 
 def _count(number: int, column: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+    is_count = text.isascii() and text.isdecimal() and len(text) <= 9
+    if not is_count or int(text) > MAX_TOKENS:
         raise UsageError(f"line {number}: {column} {text!r} is not a count of tokens")
     return int(text)

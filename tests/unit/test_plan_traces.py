@@ -108,3 +108,13 @@ def test_a_scale_beyond_every_float_is_refused_without_a_warning() -> None:
     at_ns = read_trace(rows([0.0, 1e9]), "jsonl", unit="s").at_ns
     with pytest.raises(UsageError, match="too long"):
         rescale(at_ns, 1e300, "time-scale")
+
+
+@pytest.mark.parametrize("length", [10_000_001, 2**31 - 1])
+def test_a_length_beyond_every_model_is_refused(length: int) -> None:
+    with pytest.raises(UsageError, match="line 1"):
+        read_trace([b'{"timestamp":0,"input_length":%d}' % length], "jsonl", unit="s")
+    lines = [b"TIMESTAMP,ContextTokens,GeneratedTokens\n"]
+    lines.append(b"2023-11-16 18:15:46,%d,1\n" % length)
+    with pytest.raises(UsageError, match="line 2"):
+        read_trace(lines, "auto")
