@@ -15,7 +15,7 @@ from loadgen.wire.framing import Event, SseFramer
 from loadgen.wire.http import Response, whole_chunk
 from loadgen.wire.protocols import PROTOCOLS
 from loadgen.wire.protocols.delta import Delta
-from loadgen.wire.protocols.openai import decode
+from loadgen.wire.protocols.openai import _fold, _read_chunk, decode
 from loadgen.wire.reading import Reading
 from loadgen.wire.twin import twin_of
 
@@ -295,3 +295,45 @@ def test_a_twin_gives_only_plain_text() -> None:
         assert twin.piece(before + text + after) is None
     assert twin.piece(before[:-1] + after) is None
     assert twin.piece(after) is None
+
+
+VALUES = st.sampled_from([None, "", "x", 5, [{"type": "text", "text": "a"}]])
+CONTENTS = st.dictionaries(
+    st.sampled_from(
+        ["content", "role", "reasoning_content", "reasoning", "tool_calls", "refusal"]
+    ),
+    VALUES,
+)
+REASONS = st.sampled_from([None, "", "stop", {"type": "abort"}, 3])
+CHUNKS = st.fixed_dictionaries(
+    {
+        "choices": st.lists(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "index": st.integers(0, 1),
+                    "delta": st.one_of(st.none(), CONTENTS),
+                    "message": CONTENTS,
+                    "text": VALUES,
+                    "finish_reason": REASONS,
+                },
+            ),
+            max_size=2,
+        )
+    },
+    optional={
+        "id": VALUES,
+        "model": VALUES,
+        "usage": st.sampled_from([None, {}, {"completion_tokens": 3}]),
+        "error": st.sampled_from([None, "", {"message": "m"}]),
+    },
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(CHUNKS)
+def test_a_chunk_is_decoded_the_short_way_as_the_long(given_chunk: object) -> None:
+    data = json.dumps(given_chunk).encode()
+    chunk = _read_chunk(data)
+    assert chunk is not None
+    assert decode(Event(b"", data)) == _fold(chunk, data)

@@ -94,21 +94,24 @@ def decode(event: Event) -> Delta:
     choices = chunk.choices
     if choices is None or len(choices) != 1 or chunk.error:
         return _fold(chunk, data)
-    # The hot path: one choice that goes on, and no error.
+    # The hot path: the first choice alone, with a string, and no error.
     choice = choices[0]
-    if choice.finish_reason or choice.index:
-        return _fold(chunk, data)
-    content = choice.delta
+    content = choice.delta or choice.message
     text = choice.text if content is None else content.content
-    if type(text) is not str or not (text or content is None or _says_no_more(content)):
+    if choice.index or type(text) is not str:
         return _fold(chunk, data)
+    if not (text or content is None or _says_no_more(content)):
+        return _fold(chunk, data)
+    reason = _reason(choice.finish_reason) if choice.finish_reason else None
     return Delta(
         "answer" if text else "empty",
         text,
-        usage=None if chunk.usage is None else _usage(chunk.usage),
+        reason,
+        None if chunk.usage is None else _usage(chunk.usage),
         model=chunk.model,
         response_id=chunk.id,
         choices=_FIRST,
+        finished=_FIRST if reason else (),
     )
 
 
